@@ -66,6 +66,7 @@ from fedjigsaw.parameters import (
     one_of,
     seed_source,
 )
+from fedjigsaw.privacy.far_rows import warn_of_far_row
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.profiles import moments_of_clients
@@ -537,6 +538,8 @@ class FederatedClusterer(
             Client(name, data_of(rows, held, weights), self, guard, privacy)
             for name, held in used.items()
         ]
+        if guard.min_cluster_size == 1 and privacy is None and weights is None:
+            warn_of_far_row(rows)
         self._run(clients, options)
         self.cluster_centers_ = self.cluster_centers_.astype(rows.dtype)
         if self.pools_data:

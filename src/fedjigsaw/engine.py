@@ -44,6 +44,7 @@ from fedjigsaw.messages import (
     check_same_width,
 )
 from fedjigsaw.parameters import integer, is_integer
+from fedjigsaw.privacy.far_rows import pulled_in_at
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard, check_counts
 from fedjigsaw.sources import Unread
@@ -114,12 +115,14 @@ class Client:
 
     def _ready(self) -> "Client":
         """Return the same client with rows as its method computes with them."""
-        data = self.data
+        data, size = self.data, self.guard.min_cluster_size
         if self._n_converted:
             weighted, owner = self._takes_weights, type(self.method).__name__
             data = ready(data, weighted=weighted, owner=owner)
         if not type(self.method).__module__.startswith("fedjigsaw."):
             data = read_only(data)  # methods of the package do not change rows
+        if size > 1 and self.privacy is None and self._has_rows and isinstance(data, np.ndarray):
+            data = pulled_in_at(self.id, data, size)
         return self if data is self.data else replace(self, data=data)
 
     @property

@@ -41,6 +41,7 @@ __all__ = [
     "DivergedError",
     "ExtraError",
     "FailedRunsWarning",
+    "FarRowsWarning",
     "FedJigsawError",
     "FederationError",
     "FewerClustersWarning",
@@ -164,6 +165,10 @@ class CountsWarning(UserWarning):
 
 class FailedRunsWarning(UserWarning):
     """Some runs of a comparison failed; the others go on."""
+
+
+class FarRowsWarning(ClientsWarning):
+    """Single rows are far from all others, so that a summary would tell how far."""
 
 
 class FewerClustersWarning(UserWarning):

@@ -20,6 +20,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import label_sums, squared_distances
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
+from fedjigsaw.privacy.far_rows import pulled_in_clusters
 from fedjigsaw.privacy.guard import LABELS, LEFT_OUT, Guard
 from fedjigsaw.privacy.moments import rounded_moments
 from fedjigsaw.privacy.rounding import round_radii
@@ -63,11 +64,16 @@ class RememberingGuard(Guard):
         if self.scaler is not None and self.min_cluster_size > 1:
             self.memory.rows = rows.copy()
 
+    def labels(self, summary: Summary) -> Ints | None:
+        """Return the cluster of each row, after `settle`."""
+        return self.memory.labels
+
     def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
         """Round in the units of the file, so that no scaler chooses a digit."""
         labels, unscaled, scaler = self.memory.labels, self.memory.rows, self.scaler
         if scaler is None or labels is None or unscaled is None:
             return super().round(summary, sizes, rows)
+        unscaled = pulled_in_clusters(unscaled, labels, self.min_cluster_size)
         found = rounded_moments(unscaled, labels, len(summary.centers), self.min_cluster_size)
         means = scaler.scale(found.means)
         sse = (found.squares / scaler.deviation**2).sum(axis=1)

@@ -21,6 +21,7 @@ from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import COUNTS, FIELDS, Summary
 from fedjigsaw.parameters import boolean, integer, one_of
+from fedjigsaw.privacy.far_rows import pulled_in_clusters
 from fedjigsaw.privacy.rounding import SUPPORT, columns_of, keep_bits, round_summary
 
 LABELS = "labels"  # tensor with the cluster of each row, -1 for none; it never leaves
@@ -130,6 +131,7 @@ class Guard:
         if self.min_cluster_size > 1:
             named = replace(summary, client=client)
             summary = self.settle(merge_small(named, self.min_cluster_size), rows)
+            summary = self._pull_in(summary, rows)
             told = None
             if summary.counts is not None:
                 told = self.told(summary.counts)
@@ -149,6 +151,28 @@ class Guard:
     def settle(self, summary: Summary, rows: Floats) -> Summary:
         """Change the clusters before they are rounded; a plain guard leaves them as they are."""
         return summary
+
+    def labels(self, summary: Summary) -> Ints | None:
+        """Return the cluster of each row, after `settle`; None if the method tells none."""
+        return summary.tensors.get(LABELS)
+
+    def _pull_in(self, summary: Summary, rows: Any) -> Summary:
+        """Return the summary of rows of which none dominates the sum of squares of its cluster."""
+        labels = self.labels(summary)
+        if labels is None or not isinstance(rows, np.ndarray) or rows.ndim != 2:
+            return summary
+        near = pulled_in_clusters(rows, labels, self.min_cluster_size)
+        if near is rows:
+            return summary
+        changed = np.unique(labels[(near != rows).any(axis=1)])
+        centers = summary.centers.copy()
+        sse = None if summary.sse is None else summary.sse.copy()
+        for j in changed:
+            own = near[labels == j]
+            centers[j] = own.mean(axis=0)
+            if sse is not None:
+                sse[j] = ((own - centers[j]) ** 2).sum()
+        return replace(summary, centers=centers, sse=sse)
 
     def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
         """Round what leaves; `sizes` are the rows of each cluster as they are told."""

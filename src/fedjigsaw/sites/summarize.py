@@ -18,6 +18,7 @@ from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import OWN, SHARED, Broadcast
 from fedjigsaw.methods import DEFAULT, make
 from fedjigsaw.privacy.cells import with_cells
+from fedjigsaw.privacy.far_rows import pulled_in_at, warn_of_far_row
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.summaries import box_of, round_multiplier
@@ -134,6 +135,10 @@ def summarize(
         _warn_of_fewer_rows(table.path, len(rows), n_clusters)
     warn_of_marks(table.path, rows, table.columns, _schema_of(scaler))
     rule = replace(guard, scaled_by=scaler) if privacy is None else NO_GUARD
+    if privacy is None and rule.min_cluster_size == 1:
+        warn_of_far_row(rows)
+    elif privacy is None:
+        rows = pulled_in_at(name, rows, rule.min_cluster_size)
     rule.watch(rows)
     if scaler is not None:
         scaler.scale_in_place(rows)
