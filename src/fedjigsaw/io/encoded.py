@@ -10,12 +10,11 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder, Encoding
-from fedjigsaw.columns.schema import CATEGORY, DATE, OTHER, TEXT_KINDS, Column
+from fedjigsaw.columns.schema import CATEGORY, DATE, OTHER, Column
 from fedjigsaw.columns.text import is_text, plain
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
 from fedjigsaw.errors import DataError, OutsideRangeWarning, quote_names, warn
 from fedjigsaw.io.detection import DELIMITERS
-from fedjigsaw.io.quotes import swallows_rows
 from fedjigsaw.io.readers import Reader, as_arrow
 
 BLANK = ' "' + "".join(DELIMITERS)  # a row of these alone is none at the end of a text file
@@ -115,8 +114,6 @@ class EncodedReader:
     ) -> Floats:
         column = encoder.column
         try:
-            if column.kind in TEXT_KINDS:
-                _check_lines(values)
             if column.kind == DATE and not formats.get(column.name):
                 formats[column.name] = date_format(column, values, self.text)
             return encoder.encode(values, self.text, formats.get(column.name, ""), counted)
@@ -139,14 +136,3 @@ def _without_blank(sources: Sequence[Any], columns: Sequence[Any]) -> list[Any]:
         return list(columns)
     kept = pa.array(~blank)
     return [c[~blank] if isinstance(c, np.ndarray) else c.filter(kept) for c in columns]
-
-
-def _check_lines(values: pa.Array) -> None:
-    """Raise if a category has swallowed rows, since a quotation mark is missing in the file."""
-    values = plain(values)
-    if not is_text(values.type) or not pc.any(pc.match_substring(values, "\n")).as_py():
-        return
-    for place, value in enumerate(values.to_pylist()):
-        if value and swallows_rows(value):
-            reason = "several rows are read as one value, since a quotation mark is missing"
-            raise BadValueError(place, reason, "Close it in the file.")

@@ -32,7 +32,7 @@ from fedjigsaw.io.headers import (
     name_columns,
 )
 from fedjigsaw.io.last_rows import check_last
-from fedjigsaw.io.quotes import MAX_MARKS, first_wrong_mark
+from fedjigsaw.io.quotes import first_wrong_mark
 from fedjigsaw.io.regular import ending
 
 CHUNK, SAMPLE, BLOCK = 2**20, 2**21, 1_000_000  # bytes
@@ -63,7 +63,7 @@ class TextReader:
         self.n_bytes, self.n_marks, self.n_blank, self.tail = 0, 0, 0, b""
         self.encoding = find_encoding(path, self._counted())
         self.skipped, self.delimiter, sample = self._sample()
-        self._check_marks()
+        self._check_marks(sample)
         if self.encoding in ("cp1252", "latin-1"):
             check_one_encoding(path, self._chunks(), self.encoding)
         title = self._find_title(sample)
@@ -197,14 +197,13 @@ class TextReader:
             self.tail = (self.tail + chunk)[-TAIL:]
             yield chunk
 
-    def _check_marks(self) -> None:
-        """Raise if a quotation mark is not closed: it would swallow rows without a word.
-
-        In a file with very many marks, a missing one is looked for if their number is odd.
-        """
-        if self.n_marks % 2 == 0 and not 0 < self.n_marks <= MAX_MARKS:
+    def _check_marks(self, sample: str) -> None:
+        """Raise if a quotation mark is not closed: it would swallow rows without a word."""
+        if not self.n_marks:
             return
-        line = first_wrong_mark(self._chunks(), self.encoding, self.delimiter)
+        header = sample[: sample.index("\n")]
+        n_columns = len(next(csv.reader([header], delimiter=self.delimiter)))
+        line = first_wrong_mark(self._chunks(), self.encoding, self.delimiter, n_columns)
         if line:
             raise DataError(
                 f"{self.path}, line {line}: a quotation mark opens a value and is not closed at "
