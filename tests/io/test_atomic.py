@@ -3,8 +3,12 @@ import stat
 
 import pytest
 
+from fedjigsaw import sites
+from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.atomic import open_whole, remove_unfinished, write_whole
+from fedjigsaw.io.formats import save
+from fedjigsaw.io.tables import from_array
 
 
 def test_writes_and_replaces(tmp_path):
@@ -23,6 +27,28 @@ def test_the_mode_of_a_new_file_follows_the_umask(tmp_path, umask, mode):
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "new").stat().st_mode) == mode
+
+
+@pytest.mark.parametrize("kind", ["labels", "score", "summary", "model", "copy"])
+def test_what_tells_of_rows_is_for_its_owner_alone(tmp_path, kind):
+    table = from_array([[1.0], [2.0], [30.0]] * 5, ["x"])
+    summary = sites.summarize(table, 2, client="bern")
+    model = sites.aggregate({"a": summary}, 2)
+    path = tmp_path / f"{kind}.parquet"
+    path.touch(0o644)
+    write = {
+        "labels": lambda: sites.write_labels(path, sites.assign(table, model)),
+        "score": lambda: save(sites.score(table, model, client="bern"), path),
+        "summary": lambda: save(summary, path),
+        "model": lambda: save(model, path),
+        "copy": lambda: sites.apply_schema(table, Schema((Column("x"),)), path, replace=True),
+    }
+    before = os.umask(0o022)
+    try:
+        write[kind]()
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_the_umask_is_never_touched(tmp_path, monkeypatch):

@@ -396,4 +396,4 @@ def _save_groups(place: Path, groups: np.ndarray) -> None:
     place.parent.mkdir(mode=0o700, exist_ok=True)
     buffer = BytesIO()
     np.save(buffer, groups.astype(np.int32), allow_pickle=False)
-    write_whole(place, buffer.getvalue())
+    write_whole(place, buffer.getvalue(), private=True)

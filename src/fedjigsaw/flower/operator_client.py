@@ -257,7 +257,7 @@ class OperatorPlace:
         size = 0
         with (
             self._request(client, FILE, {"run": run, "name": name}) as response,
-            open_whole(path) as file,
+            open_whole(path, private=True) as file,
         ):
             if response.status_code != 200:
                 raise self._refused(response, {})

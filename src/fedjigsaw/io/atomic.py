@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from secrets import token_hex
 from typing import Any, BinaryIO
@@ -14,9 +15,9 @@ from fedjigsaw.io.regular import check_regular
 _unfinished: set[Path] = set()
 
 
-def write_whole(path: Path, content: bytes, *, replace: bool = True) -> None:
+def write_whole(path: Path, content: bytes, *, replace: bool = True, private: bool = False) -> None:
     """Write bytes to a file, or leave the old file as it was."""
-    with open_whole(path, replace=replace) as file:
+    with open_whole(path, replace=replace, private=private) as file:
         file.write(content)
 
 
@@ -32,22 +33,24 @@ def version_of(path: Path) -> tuple[int, int, int]:
 
 
 @contextmanager
-def open_whole(path: Path, *, replace: bool = True) -> Iterator[BinaryIO]:
+def open_whole(path: Path, *, replace: bool = True, private: bool = False) -> Iterator[BinaryIO]:
     """Open a hidden file beside `path` for writing, and move it to `path` at the end of the block.
 
     A reader sees the old file or the new one, never a part. If the block raises, the old file
-    stays. The mode of the new file follows the umask, as with any new file.
+    stays. The mode of the new file follows the umask, as with any new file, unless it is private.
 
     Parameters
     ----------
     replace : whether an existing file is replaced; otherwise it is an error, also if the file
         appeared while the block ran.
+    private : whether nobody else may read the file: what is in it can tell of single rows.
     """
     check_regular(path)
     temporary = path.parent / f".{path.name}.{token_hex(4)}"
     _unfinished.add(temporary)
     try:
-        with temporary.open("xb") as file:  # O_CREAT | O_EXCL with mode 0o666: needs no umask
+        opener = partial(os.open, mode=0o600 if private else 0o666)  # less the umask
+        with open(temporary, "xb", opener=opener) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())

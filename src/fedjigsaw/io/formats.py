@@ -67,6 +67,8 @@ Content = SummaryFile | ModelFile | Stats | Score
 def save(content: Content, path: Path | str, *, replace: bool = True) -> None:
     """Write a summary, model, statistics or score, whole or not at all.
 
+    Nobody but you may read the file: some numbers in it may be those of few rows.
+
     It is read back in memory first, so an old file is replaced only by one that can be read. The
     same content gives the same bytes.
 
@@ -96,7 +98,7 @@ def save(content: Content, path: Path | str, *, replace: bool = True) -> None:
     """
     path, encoded = Path(path), encode(content)
     check_readable(encoded, decode, path)
-    write_whole(path, encoded, replace=replace)
+    write_whole(path, encoded, replace=replace, private=True)
 
 
 def load(path: Path | str, kind: type[T]) -> T:

@@ -11,6 +11,7 @@ import pyarrow.csv
 
 from fedjigsaw.errors import DataError, ParameterError, unsupported
 from fedjigsaw.io.atomic import open_whole
+from fedjigsaw.io.regular import ending
 from fedjigsaw.io.tables import Names, as_names
 from fedjigsaw.sites.assign import Assigned
 
@@ -33,7 +34,7 @@ def write_labels(
     distances: bool = False,
     replace: bool = True,
 ) -> int:
-    """Write what :func:`~fedjigsaw.sites.assign` yields, whole or not at all.
+    """Write what :func:`~fedjigsaw.sites.assign` yields, whole or not at all, for you alone.
 
     The first column is the number of the row, from 1 on: so no line is blank where a row has no
     label, and readers that skip blank lines keep it.
@@ -72,7 +73,7 @@ def write_labels(
     ['"row","label","distance"', '1,0,3', '2,,', '3,1,2']
     """
     path = Path(path)
-    if path.suffix not in WRITERS:
+    if ending(path) not in WRITERS:
         raise DataError(unsupported(f"write {path}", path.suffix, WRITERS))
     names = as_names(id_column)
     for name in (name for name in names if name in COLUMNS):
@@ -87,8 +88,8 @@ def write_labels(
     n_rows = 0
     try:
         with (
-            open_whole(path, replace=replace) as file,
-            WRITERS[path.suffix](file, first.schema) as writer,
+            open_whole(path, replace=replace, private=True) as file,
+            WRITERS[ending(path)](file, first.schema) as writer,
         ):
             for batch in chain([first], batches):
                 writer.write_batch(batch)

@@ -107,7 +107,7 @@ def apply_schema(
     wanted = [changes.names.get(column.name, column.name) for column in schema.columns]
     table = with_all_columns(data).called(wanted)
     plan = _plan(table, schema, changes)
-    with open_whole(Path(output), replace=replace) as file:
+    with open_whole(Path(output), replace=replace, private=True) as file:
         writer: Any = None
         try:
             for columns in raw_columns(table, [*filter(None, plan.sources), *plan.copied]):
