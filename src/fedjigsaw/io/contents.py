@@ -1,7 +1,7 @@
 """What files hold besides scalers and exact statistics: summaries, models and scores."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,8 @@ class ModelFile:
     ids: tuple[int, ...] = ()
     next_id: int = 0
     clients_column: str | None = None
+    # what it was read from: its fingerprint is that of these bytes, whatever version reads them
+    content: bytes = field(default=b"", init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check_skipped(self.n_skipped, "a model")

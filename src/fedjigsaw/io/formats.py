@@ -182,7 +182,12 @@ def load_any(path: Path | str) -> Content:
 
 
 def encode(content: Content) -> bytes:
-    """Return the bytes of a file. The same content gives the same bytes."""
+    """Return the bytes of a file: for a model that was read, those that it was read from.
+
+    The same content gives the same bytes.
+    """
+    if isinstance(content, ModelFile) and content.content:
+        return content.content
     kind = kind_of(type(content))
     header, arrays = KINDS[kind].parts(content)
     return pack({"kind": kind, **header}, arrays)
@@ -195,6 +200,8 @@ def decode(content: bytes) -> Content:
     if kind not in KINDS:
         raise MessageError(invalid("kind", "the file", "one of " + ", ".join(KINDS), repr(kind)))
     result: Content = KINDS[kind].build(header, arrays)
+    if isinstance(result, ModelFile):
+        object.__setattr__(result, "content", content)
     return result
 
 
