@@ -112,6 +112,17 @@ def test_one_client_is_in_memory_at_a_time():
     assert len(reads) == 1 + 6 * fuzzy.n_iter_  # once to learn the columns
 
 
+@pytest.mark.parametrize("kinds", [(int, str), (str, int), (int, float)])
+def test_clients_are_the_same_whatever_the_type_of_their_names(shards, tmp_path, kinds):
+    for i, kind in enumerate(kinds):
+        clients = [kind(1)] * 10 + [kind(2)] * 20
+        write(tmp_path / f"{i}.parquet", shards["a"], site=clients)
+    found = sources.by_client(tmp_path, "site")
+    assert list(found) == ["1", "2"]
+    model = FeCA(1).fit_clients(found)
+    assert [len(source.read(model, name)) for name, source in found.items()] == [20, 40]
+
+
 class TestErrors:
     def test_name_client_file_row_and_column(self, shards, tmp_path):
         later = {name: write(tmp_path / f"{name}.parquet", rows) for name, rows in shards.items()}

@@ -153,14 +153,13 @@ def by_client(
     >>> Jigsaw(2, random_state=0).fit_clients(clients).cluster_centers_.round(1).tolist()
     [[30.5], [60.5]]
     """
-    parts: dict[Any, list[_Part]] = {}
+    parts: dict[str, list[_Part]] = {}
     for file in _files(Path(path)):
         for value, groups in _groups(file, client).items():
-            parts.setdefault(value, []).append(_Part(file, tuple(groups), client, value))
-    names = {
-        str(value): _Tables(tuple(p), _names(columns), drop_missing) for value, p in parts.items()
+            parts.setdefault(_name(value), []).append(_Part(file, tuple(groups), client, value))
+    return {
+        name: _Tables(tuple(parts[name]), _names(columns), drop_missing) for name in sorted(parts)
     }
-    return dict(sorted(names.items()))
 
 
 def is_source(shard: Any) -> bool:
@@ -305,6 +304,12 @@ def _as_source(shard: Any, client: str) -> Source:
 # ----------------------------------------------------------------------------------------- parts
 
 
+def _name(client: Any) -> str:
+    """Return the name of a client, the same for 1, 1.0 and "1": files may differ in types."""
+    whole = isinstance(client, float) and client.is_integer()
+    return str(int(client) if whole else client)
+
+
 def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if columns is None else tuple(columns)
 
@@ -312,7 +317,7 @@ def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    files = sorted(path.glob("*.parquet"))
+    files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".parquet")
     if not files:
         raise DataError(f"{path} has no .parquet files.")
     return files

@@ -16,6 +16,7 @@ from fedjigsaw.cli._shared import (
 )
 from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.regular import ending
 
 app = typer.Typer()
 
@@ -73,7 +74,7 @@ def check_page(output: Path) -> None:
     """Check, before the work starts, that a page can be written to this file."""
     from fedjigsaw.report.page.render import check_installed
 
-    if output.suffix not in (".html", ".htm"):
+    if ending(output) not in (".html", ".htm"):
         raise ParameterError(
             f"A page is HTML: its name must end in .html; got {output}. A browser prints it to PDF."
         )

@@ -24,6 +24,7 @@ from fedjigsaw.flower.task_desk import answer_task
 from fedjigsaw.flower.tasks import LABELS, SCORE, STATISTICS, Done, Scoring
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
+from fedjigsaw.io.regular import ending
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model
@@ -56,7 +57,7 @@ class LabelFile:
 
     def check(self, data: Path | Table, columns: Sequence[str], encoding: Encoding | None) -> None:
         """Raise if labels cannot be written there, or a column to copy is not in the data."""
-        if self.path.suffix not in WRITERS:
+        if ending(self.path) not in WRITERS:
             raise ParameterError(f"--labels {self.path}: the name must end in .csv or .parquet.")
         if not self.path.parent.is_dir():
             raise ParameterError(f"--labels {self.path}: there is no folder {self.path.parent}.")

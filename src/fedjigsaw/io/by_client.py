@@ -8,6 +8,7 @@ from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import TextFormat, plain
 from fedjigsaw.errors import DataError, quote_names
 from fedjigsaw.io.readers import open_parquet, open_reader
+from fedjigsaw.io.regular import ending
 
 
 class ClientReader:
@@ -31,7 +32,7 @@ class ClientReader:
 def clients_of_groups(path: Path, column: str) -> Iterator[list[Any]]:
     """Yield the clients that have rows in a row group, for each row group of a file."""
     names = open_reader(path).names
-    if path.suffix != ".parquet" or column not in names:
+    if ending(path) != ".parquet" or column not in names:
         raise DataError(
             f"{path} must be a Parquet file with the column {column!r}. "
             f"It has {quote_names(names)}."

@@ -60,6 +60,7 @@ def label_ticks(axis: Any, places: Any, names: Sequence[str]) -> None:
 
 def render(figure: Figure, suffix: str) -> bytes:
     """Return the bytes of a figure, in the format of a file name's ending such as ".svg"."""
+    suffix = suffix.lower()
     check_format(suffix)
     from matplotlib import rc_context
 
@@ -71,7 +72,7 @@ def render(figure: Figure, suffix: str) -> bytes:
 
 def check_format(suffix: str) -> None:
     """Check, before the work starts, that a picture can be written in this format."""
-    if suffix not in FORMATS:
+    if suffix.lower() not in FORMATS:
         formats = ", ".join(FORMATS)
         raise ParameterError(f"The name of a picture must end in one of {formats}; got {suffix!r}.")
     new_figure(1, 1)
