@@ -114,7 +114,7 @@ def test_from_a_proposal_to_a_clean_copy(folder, run):
     assert "Then check the copy, too" in flat(trouble.output)
     (line,) = [line for line in trouble.output.splitlines() if line.startswith("  fedjigsaw")]
     words = shlex.split(line)[1:]
-    assert {"Alter=age", "glucose=mmol/l", "sex:weiblich=female", "sex:Male=male"} <= set(words)
+    assert {"Alter=age", "glucose=mmol/l", "sex:weiblich=female"} <= set(words)
     applied = run(*words)  # the command that it proposes
     assert applied.exit_code == 0
     assert (
@@ -145,9 +145,9 @@ def test_a_command_is_proposed_only_where_it_helps(folder, run):
     more = pd.DataFrame({"cost": "$5", "my sex": [*spellings, "w", "w", "w"], "lactate": 900.0})
     more.to_csv("x.csv", index=False)
     text = flat(run("schema check x.csv --schema s.toml").output)
-    for level in ("Female", "FEMALE", "fe male", "FeMale", "w"):
+    for level in ("fe male", "w"):
         assert shlex.join(["--map", f"my sex:{level}=female"]) in text
-    assert "'my sex:MALE=male'" in text
+    assert "my sex:MALE" not in text  # it is read as male
     assert "my sex:mael" not in text  # a guess
     assert "--unit lactate=UNIT" in text
     assert "Looks like ng/l or" in text or "µg/l" in text
@@ -163,7 +163,7 @@ def test_json(folder, run):
     found = json.loads(done.stdout)
     assert (found["fits"], found["rows"], found["other_columns"]) == (False, 120, ["Alter"])
     sex = next(column for column in found["columns"] if column["name"] == "sex")
-    assert sum(sex["unknown"].values()) == 120
+    assert sex["unknown"] == {"weiblich": int((pd.read_csv("bern.csv")["sex"] == "female").sum())}
     assert ["--map", "sex:weiblich=female"] in sex["options"]
 
 

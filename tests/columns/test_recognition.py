@@ -150,7 +150,7 @@ def test_spellings_are_put_together():
     found = seen([*values, "Stroke  Unit", "Stroke Unit"])
     assert found.categories == ("Female", "Male", "stroke unit")  # 5 rows together
     (note,) = found.notes
-    assert note.startswith('CHECK: "female" and "Female" are put together.')  # not FEMALE: 3 rows
+    assert note.startswith('CHECK: "female" and "Female" are put together')  # not FEMALE: 3 rows
 
 
 def test_a_spelling_that_few_rows_have_is_not_named():

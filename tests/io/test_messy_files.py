@@ -1,8 +1,12 @@
 """Files as people have them: each is read right or refused, and never read wrong in silence."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
+from fedjigsaw import sites, sources
+from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.tables import open_table
 
@@ -55,3 +59,89 @@ def test_quotation_marks_that_do_not_pair_up_are_refused(tmp_path, content, line
 def test_quotation_marks_that_pair_up_are_read(tmp_path, value):
     path = write(tmp_path / "t.csv", f"{HEAD}{ROWS}7,{value},1\n8,n,2\n")
     assert read(path, columns=["x"])[-2:] == [[7], [8]]
+
+
+SEX = Column("sex", "category", categories=("female", "male"))
+GRADE = Column("grade", "ordered", categories=("1", "2", "3"))
+
+
+def shares(path, *columns):
+    """Means of all features, by name."""
+    stats = sites.measure(path, schema=Schema(columns), min_rows=1)
+    return dict(zip(stats.columns, stats.mean.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "same"),
+    [
+        (SEX, ["Female", "MALE", " male ", "female"], ["female", "male", "male", "female"]),
+        (Column("sex", "category", categories=("Not known", "m")), ["not  KNOWN", "M"], ["Not known", "m"]),
+        (Column("sex", "category", categories=("Zürich", "b")), ["ZU\u0308RICH", "B"], ["Zürich", "b"]),
+        (GRADE, ["1.0", "2.0", "3.00", "2"], ["1", "2", "3", "2"]),
+        (Column("code", "category", categories=("1", "2")), ["1.0", "2.0"], ["1", "2"]),
+        (Column("code", "category", categories=("1.0", "2.0")), ["1", "2.0"], ["1.0", "2.0"]),
+        (Column("ill", "boolean"), ["1.0", "0.0", "1.0"], ["1", "0", "1"]),
+        (Column("ill", "boolean"), ["Yes", "NO", "yes"], ["1", "0", "1"]),
+    ],
+)  # fmt: skip
+def test_spellings_of_a_category_are_one(tmp_path, column, values, same):
+    other = Column("x")
+    head = f"x,{column.name}\n"
+    texts = [head + "".join(f"{i},{v}\n" for i, v in enumerate(some)) for some in (values, same)]
+    written, plain = (write(tmp_path / f"{i}.csv", text) for i, text in enumerate(texts))
+    assert shares(written, other, column) == shares(plain, other, column)
+    assert sites.check_file(written, Schema((other, column))).fits
+    copy = tmp_path / "copy.parquet"
+    sites.apply_schema(written, Schema((other, column)), copy)
+    assert shares(copy, other, column) == shares(plain, other, column)
+
+
+def test_two_categories_that_differ_by_capital_letters_stay_two(tmp_path):
+    column = Column("unit", "category", categories=("mg", "Mg", "g"))
+    path = write(tmp_path / "t.csv", "x,unit\n1,mg\n2,Mg\n3,MG\n4,G\n")
+    assert sites.check_file(path, Schema((Column("x"), column))).columns[1].unknown == {"MG": 1}
+
+
+def test_what_is_proposed_of_a_file_is_read_from_it(tmp_path):
+    sexes = ["female", "Female", "male", "MALE", "FEMALE"] * 80
+    flags = ["1.0", "0.0", "0.0", "1.0"] * 100
+    rng = np.random.default_rng(0)
+    rows = zip(rng.normal(25, 3, 400).round(2), sexes, flags, strict=True)
+    text = "bmi,sex,ill\n" + "".join(f"{x},{sex},{flag}\n" for x, sex, flag in rows)
+    path = write(tmp_path / "t.csv", text)
+    schema = sites.propose_schema(path).schema
+    assert [column.kind for column in schema.columns] == ["number", "category", "boolean"]
+    found = shares(path, *schema.columns)
+    assert found["ill"] == 0.5
+    assert sorted(found[f"sex: {name}"] for name in schema["sex"].categories) == [0.4, 0.6]
+    assert not sites.check_file(path, schema).columns[1].unknown
+
+
+@pytest.mark.parametrize("day", ["01.02.45", "1-Feb-45", "01/02/45", "01-02-45"])
+def test_years_of_two_digits_are_refused(tmp_path, day):
+    rows = "".join(f"{i},{day}\n" for i in range(20))
+    path = write(tmp_path / "t.csv", "x,born\n" + rows)
+    schema = Schema((Column("x"), Column("born", "date")))
+    with pytest.raises(DataError, match="four digits"):
+        sites.measure(path, schema=schema)
+    check = sites.check_file(path, schema).columns[1]
+    assert check.problems
+    assert any("four digits" in remark for remark in check.remarks)
+    days = [f"{i + 1:02}{day[2:]}" for i in range(20)]
+    rows = "".join(f"{i % 7}.5,{d}\n" for i, d in enumerate(days))
+    other = write(tmp_path / "o.csv", "x,born\n" + rows)
+    proposed = next(c for c in sites.propose_schema(other).columns if c.column.name == "born")
+    assert proposed.column.kind == "ignore"
+    with pytest.raises(Exception, match="format"):
+        Column("born", "date", format="%d.%m.%y")
+
+
+def test_files_are_known_by_their_ending_in_any_case(tmp_path):
+    for clients, name in ((["a", "b"], "A.PARQUET"), (["b", "c"], "b.Parquet")):
+        parquet.write_table(pa.table({"x": [1.0, 2.0], "site": clients}), tmp_path / name)
+    assert list(sources.by_client(tmp_path, "site")) == ["a", "b", "c"]
+    assert list(sources.by_client(tmp_path / "A.PARQUET", "site")) == ["a", "b"]
+    part = sites.Assigned(pa.array([0, 1]), pa.array([3.0, 2.0]))
+    for name in ("L.PARQUET", "L.CSV"):
+        assert sites.write_labels(tmp_path / name, [part]) == 2
+    assert parquet.read_table(tmp_path / "L.PARQUET")["label"].to_pylist() == [0, 1]

@@ -12,9 +12,11 @@ BESIDE = re.compile(
 )
 EXCEL_DAYS = 36_526, 49_674  # the years 2000 to 2035, as Excel counts days
 AS_DATES = "format the column as dates there, and export it again."  # in Excel
+SHORT_YEAR = re.compile(r"[0-9]{1,2}([./-])([0-9]{1,2}|[A-Za-z]{3})\1[0-9]{2}( .*)?")
 ADVICE = {
     "limit": "Write a number in place of such limits, chosen alike at all sites.",
     "unit": "Write the numbers alone, without units and signs.",
+    "year": "Write years with four digits: 45 may be 1945 or 2045.",
     "day": f"Days are counted as in Excel: {AS_DATES}",
 }
 
@@ -58,6 +60,17 @@ def is_day_of_excel(number: float) -> bool:
     return EXCEL_DAYS[0] <= number <= EXCEL_DAYS[1] and number == int(number)
 
 
+def has_short_year(text: str) -> bool:
+    """Tell whether a text is a date whose year has two digits.
+
+    Examples
+    --------
+    >>> has_short_year("01.02.45"), has_short_year("01.02.1945")
+    (True, False)
+    """
+    return SHORT_YEAR.fullmatch(text) is not None
+
+
 def advice_for(kind: str, text: str) -> str:
     """Say what to do with a value that is nearly one of its column's kind; empty if it is not.
 
@@ -71,6 +84,8 @@ def advice_for(kind: str, text: str) -> str:
         return ADVICE["limit"]
     if kind == NUMBER and unit_beside(text):
         return ADVICE["unit"]
+    if kind == DATE and has_short_year(text):
+        return ADVICE["year"]
     if kind == DATE and re.fullmatch("[0-9]{5}", text) and is_day_of_excel(int(text)):
         return ADVICE["day"]
     return ""

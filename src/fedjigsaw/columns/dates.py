@@ -8,8 +8,8 @@ from fedjigsaw._arrow import pc
 
 DAY_FIRST, MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
 DAYS = (
-    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", DAY_FIRST, MONTH_FIRST, "%d.%m.%y"),
-    *("%d-%b-%Y", "%d %b %Y", "%d. %b %Y", "%d.%b.%Y", "%d/%b/%Y", "%d%b%Y", "%d-%b-%y"),
+    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", DAY_FIRST, MONTH_FIRST),
+    *("%d-%b-%Y", "%d %b %Y", "%d. %b %Y", "%d.%b.%Y", "%d/%b/%Y", "%d%b%Y"),
     *("%b %d, %Y", "%b %d %Y", "%Y-%b-%d"),
 )
 TIMES = ("", " %H:%M:%S", " %H:%M", " %I:%M:%S %p", " %I:%M %p")
@@ -69,7 +69,7 @@ def exchanged(pattern: str) -> str:
     >>> exchanged("%d/%m/%Y"), exchanged("%d.%m.%Y")
     ('%m/%d/%Y', '')
     """
-    found = re.match(r"%(d|m)([/-])%(?!\1)[dm]\2%[Yy]", pattern)
+    found = re.match(r"%(d|m)([/-])%(?!\1)[dm]\2%Y", pattern)
     return pattern.translate({ord("d"): "m", ord("m"): "d"}) if found else ""
 
 

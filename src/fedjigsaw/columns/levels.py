@@ -25,10 +25,7 @@ def merge_spellings(levels: Counter[str], min_rows: int) -> tuple[Counter[str], 
         named = [t for t in others if levels[t] >= min_rows and is_name(t)]
         if named and is_name(first):
             shown = ", ".join(f'"{text}"' for text in sorted(named))
-            notes.append(
-                f'CHECK: {shown} and "{first}" are put together. Where a file has another spelling '
-                f'than "{first}", make a copy with `schema apply --map`.'
-            )
+            notes.append(f'CHECK: {shown} and "{first}" are put together, as at all sites.')
     return counts, tuple(notes)
 
 

@@ -9,7 +9,14 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
-from fedjigsaw.columns.affixes import ADVICE, AS_DATES, is_day_of_excel, is_limit, unit_beside
+from fedjigsaw.columns.affixes import (
+    ADVICE,
+    AS_DATES,
+    has_short_year,
+    is_day_of_excel,
+    is_limit,
+    unit_beside,
+)
 from fedjigsaw.columns.dates import (
     ALL_MONTHS,
     DAY_FIRST,
@@ -323,6 +330,9 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
     n = seen.n_present
     if seen.n_characters > LONG * n:
         return Recognized(IGNORE, "long texts: free text?")
+    if sum(n for t, n in seen.odd.items() if has_short_year(t)) > MOST * n:
+        note = f'CHECK: {ADVICE["year"]} Then it is kind = "date".'
+        return Recognized(IGNORE, "dates with years of two digits", notes=(note,))
     if _are_mixed_dates(seen):
         return Recognized(IGNORE, "dates in several formats: write all of them alike")
     if seen.n_dates >= MOST * n:

@@ -44,10 +44,10 @@ SCALES_BY_KIND = {
     ORDERED: ("standard", "robust", "range"),
 }
 EPOCH = date(1970, 1, 1)
-DATE_FORMAT = re.compile(r"(?=.*%d)(?=.*%[mbB])(?=.*%[Yy])([-./ T:Z,]|%[dmbBYyHMSIp])+")
+DATE_FORMAT = re.compile(r"(?=.*%d)(?=.*%[mbB])(?=.*%Y)([-./ T:Z,]|%[dmbBYHMSIp])+")
 FORMAT_CODES = (
-    "%d day, %m month, %b name of the month, %Y year, %y its last two digits, %H hour, %M minute, "
-    "%S second, %I hour and %p AM or PM"
+    "%d day, %m month, %b name of the month, %Y year, %H hour, %M minute, %S second, "
+    "%I hour and %p AM or PM"
 )
 MAX_COLUMNS, MAX_CATEGORIES, MAX_MISSING = 10_000, 1_000, 1_000
 OTHER, ABSENT = "(other)", "(missing)"  # features besides the categories

@@ -21,6 +21,7 @@ from fedjigsaw.columns.dates import (
     parse_dates,
     parse_either,
 )
+from fedjigsaw.columns.levels import fold
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, Column
 from fedjigsaw.columns.text import (
     TextFormat,
@@ -119,20 +120,30 @@ def read_values(
 
 
 MISSING_CODE, OTHER_CODE = -2, -1
+AS_WRITTEN = TextFormat(missing=())
 
 
 def read_codes(column: Column, values: pa.Array, text: TextFormat) -> Ints:
-    """Return the index of each value among the categories; MISSING_CODE or OTHER_CODE if none."""
-    levels = read_levels(values, text.keeping(column.categories))
+    """Return the index of each value among the categories; MISSING_CODE or OTHER_CODE if none.
+
+    A value that differs from one category alone by capital letters or blanks is that category.
+    """
+    levels = read_levels(values, text.keeping(column.categories)).dictionary_encode()
     categories = composed(pa.array(column.categories, pa.string()))
-    found = pc.index_in(levels, value_set=categories)
-    codes: Ints = found.fill_null(OTHER_CODE).to_numpy(zero_copy_only=False).astype(np.int64)
-    codes[_flags(levels.is_null())] = MISSING_CODE
-    return codes
+    exact = {level: i for i, level in enumerate(categories.to_pylist())}
+    folded = [fold(level) for level in read_levels(categories, AS_WRITTEN).to_pylist()]
+    alike = {level: i for i, level in enumerate(folded) if folded.count(level) == 1}
+    found = [exact.get(t, alike.get(fold(t), OTHER_CODE)) for t in levels.dictionary.to_pylist()]
+    codes: Ints = np.array([*found, MISSING_CODE], dtype=np.int64)
+    places: Ints = levels.indices.fill_null(len(found)).to_numpy(zero_copy_only=False)
+    return codes[places]
 
 
 def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
-    """Return values as trimmed and composed texts, with null for missing ones; 1.0 reads 1."""
+    """Return values as trimmed and composed texts, with null for missing ones; 1.0 reads 1.
+
+    pandas writes whole numbers as 1.0 where others are missing; 1.000 may be a thousand.
+    """
     values = plain(values)
     if pa.types.is_floating(values.type):
         values = _float_names(values)
@@ -142,7 +153,8 @@ def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
         except pa.ArrowException as error:
             reason = f"values of type {values.type} are no categories"
             raise BadValueError(0, reason, TYPE_ADVICE) from error
-    return without_missing(composed(values), text).cast(pa.string())
+    levels = without_missing(composed(values), text).cast(pa.string())
+    return pc.replace_substring_regex(levels, rf"^([+-]?[0-9]+)[{text.decimal}]00?$", r"\1")
 
 
 def _float_names(values: pa.Array) -> pa.Array:

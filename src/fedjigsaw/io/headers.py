@@ -225,13 +225,9 @@ def _counts_up(names: Sequence[str]) -> bool:
 
 def _in_own_column(names: Sequence[str], columns: Sequence[pa.Array]) -> list[int]:
     """Return the places of names that are also values of their own column."""
-    n_rows = len(columns[0])
-    if not n_rows:
-        return []
-    repeated = pa.array(np.repeat(np.array(names, dtype=object), n_rows), pa.string())
-    same = pc.equal(pa.concat_arrays(columns), repeated).to_numpy(zero_copy_only=False)
-    found = np.flatnonzero(same.reshape(len(names), n_rows).any(axis=1)).tolist()
-    return [j for j in found if names[j]]
+    # not by Arrow, which imports pandas to compare with a text: that takes a second
+    pairs = zip(names, columns, strict=True)
+    return [j for j, (name, values) in enumerate(pairs) if name and name in values.to_pylist()]
 
 
 def _row_of(names: Sequence[str], columns: Sequence[pa.Array]) -> int:

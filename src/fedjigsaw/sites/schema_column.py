@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -25,7 +25,6 @@ from fedjigsaw.columns.schema import (
 from fedjigsaw.columns.text import (
     Flags,
     TextFormat,
-    composed,
     has_days,
     is_text,
     plain,
@@ -96,7 +95,8 @@ class CopiedColumn:
 
     def _map(self, levels: pa.Array) -> pa.Array:
         old = pa.array(list(self.levels), pa.string())
-        places = pc.index_in(levels, value_set=composed(old))
+        known = read_levels(old, replace(self.text, missing=(), marks=()))
+        places = pc.index_in(levels, value_set=known)
         for entry in pc.value_counts(places.drop_null()).to_pylist():
             self.n_mapped[old[entry["values"]].as_py()] += entry["counts"]
         new = pa.array(list(self.levels.values()), pa.string()).take(places)

@@ -27,6 +27,7 @@ from fedjigsaw.sites.schema_count import LONGEST, SHOWN, ColumnCount
 
 MAX_OPTIONS = 100  # values for which a category is proposed
 MOST, FEW = 0.5, 0.1
+TRUTHS = ("true", "false")
 
 
 @dataclass
@@ -117,9 +118,9 @@ class Verdict:
         for advice in sorted({advice_for(column.kind, value) for value, _ in found} - {""}):
             self.remarks.append(advice)
         if column.kind == BOOLEAN:
-            mapped = shlex.quote(f"{column.name}:{found[0][0]}=true")
+            yes, no = (shlex.quote(f"{column.name}:{found[0][0]}={word}") for word in TRUTHS)
             self.remarks.append(
-                f"If a value means yes or no, say which: `schema apply --map {mapped}`, or =false."
+                f"If a value is an answer, say which: `schema apply --map {yes}` or `--map {no}`."
             )
         if column.kind == NUMBER and are_answers({v.lower() for v, _ in found}):
             self.remarks.append(
