@@ -171,6 +171,10 @@ class FarRowsWarning(ClientsWarning):
     """Single rows are far from all others, so that a summary would tell how far."""
 
 
+class ForgottenSiteWarning(UserWarning):
+    """A site was left out, and the scaler of the others may have its statistics."""
+
+
 class FewerClustersWarning(UserWarning):
     """Fewer clusters were found than requested."""
 
@@ -205,6 +209,10 @@ class OutsideRangeWarning(UserWarning):
 
 class RefusedFileWarning(UserWarning):
     """The file of a site takes no part, because it cannot be used."""
+
+
+class SameRowsWarning(UserWarning):
+    """Two sites seem to be one, whose rows count twice."""
 
 
 class UncertainNumberWarning(UserWarning):

@@ -1,13 +1,23 @@
+import shutil
+import warnings
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from fedjigsaw import FeCA, FewerClustersWarning, Jigsaw, metrics, sites
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import (
+    ForgottenSiteWarning,
+    MessageError,
+    ParameterError,
+    SameRowsWarning,
+)
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile, encode
+from fedjigsaw.io.tables import open_table
 from fedjigsaw.kernels import scaling
 from fedjigsaw.privacy.guard import Guard
 
@@ -45,6 +55,42 @@ def test_forgetting_a_site_is_exact(grid_sites):
     never = sites.aggregate({n: f for n, f in files.items() if f.summary.client not in "24"}, 15)
     assert encode(without) == encode(never)
     assert without.clients == ("0", "1", "3")
+
+
+def test_the_scaler_of_a_site_that_is_forgotten_is_told(grid_sites, tmp_path):
+    stats = {p.stem: sites.measure(p) for p in grid_sites[0]}
+    scaler = sites.common_scaler(stats)
+    files = {p.name: sites.summarize(p, 15, scaler=scaler) for p in grid_sites[0]}
+    with pytest.warns(ForgottenSiteWarning) as caught:
+        sites.aggregate(files, 15, without=["2"])
+    (told,) = caught
+    for part in (scaler.fingerprint, "--without 2", "summarize"):
+        assert part in str(told.message)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ForgottenSiteWarning)
+        sites.aggregate(files, 15)
+        plain = {p.name: sites.summarize(p, 15) for p in grid_sites[0]}
+        sites.aggregate(plain, 15, without=["2"])
+
+
+@pytest.mark.parametrize(("k", "step"), [(4, 1), (4, -1), ("auto", 1)])
+def test_a_site_under_two_names_is_told(grid_sites, tmp_path, k, step):
+    first, second, *_ = grid_sites[0]
+    first = Path(shutil.copy(first, tmp_path / f"bruno{first.suffix}"))
+    table = open_table(first)
+    rows = np.concatenate([batch.rows for batch in table.batches()])[::step]
+    pd.DataFrame(rows, columns=table.columns).to_parquet(tmp_path / "bruno-clean.parquet")
+    paths = [first, second, tmp_path / "bruno-clean.parquet"]
+    files = {p.name: sites.summarize(p, k) for p in paths}
+    with pytest.warns(SameRowsWarning, match=f"{first.stem!r} and 'bruno-clean'"):
+        sites.aggregate(files, k)
+    stats = {p.name: sites.measure(p) for p in paths}
+    with pytest.warns(SameRowsWarning, match="'bruno-clean'"):
+        sites.common_scaler(stats)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SameRowsWarning)
+        sites.aggregate(files, k, without=["bruno-clean"])
+        sites.common_scaler(stats, without=["bruno-clean"])
 
 
 class TestFitTogether:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,14 @@ import numpy as np
 
 from fedjigsaw._regions import clients_of, n_rows_of, sites_of, unpacked
 from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
-from fedjigsaw.errors import MessageError
+from fedjigsaw.errors import ForgottenSiteWarning, MessageError, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.guarantee import ROW, SITE, Privacy
 from fedjigsaw.privacy.shared_cells import has_cells
 from fedjigsaw.sites.admission import Admission, Loaded, server_method
-from fedjigsaw.sites.compatibility import reorder
+from fedjigsaw.sites.compatibility import reorder, rows_in_common, warn_of_copies
 from fedjigsaw.sites.preparation import scale_bounds
 
 if TYPE_CHECKING:
@@ -151,6 +152,8 @@ def solve_together(
     admission.leave_out(without)
     admission.check_together()
     first = min(admission.kept.values(), key=_first_site)
+    if without and first.scaler is not None:
+        _warn_of_scaler(without, first.scaler)
     estimator = server_method(first, n_clusters, seed, params or {})
     broadcast = Broadcast(0, seed, cells=None if first.privacy is None else first.privacy.cells)
     admission.check_answers(estimator, broadcast)
@@ -164,6 +167,7 @@ def solve_together(
             raise
         together = _aggregate(estimator, admission, broadcast)
     admission.warn()
+    warn_of_copies({member.client: rows_in_common(member) for member in together.members})
     return together
 
 
@@ -192,6 +196,19 @@ def weakest(promises: Sequence[Privacy | None], n_columns: int) -> Privacy | Non
         delta=max(privacy.delta for privacy in kept),
         bounds=(np.min(low, axis=0), np.max(high, axis=0)),
         insecure_seed=next((p.insecure_seed for p in kept if p.insecure_seed is not None), None),
+    )
+
+
+def _warn_of_scaler(without: Sequence[str], scaler: Scaler) -> None:
+    """Tell what is still inside of a site that was left out: means can be computed of a scaler."""
+    names = ", ".join(without)
+    left = "".join(f" --without {shlex.quote(name)}" for name in without)
+    warn(
+        f"No row of {names} is in the summaries that count. Their scaler, {scaler.fingerprint}, "
+        f"still has mean and spread of {names}, unless it was made without (or from bounds). To "
+        f"forget these, too, make the scaler again (`fedjigsaw scaler *.stats{left} -o SCALER`), "
+        "and with it the summaries of all others (`fedjigsaw summarize`).",
+        ForgottenSiteWarning,
     )
 
 

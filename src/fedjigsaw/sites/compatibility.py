@@ -11,9 +11,10 @@ import numpy as np
 
 from fedjigsaw._names import mixes_alphabets, skeleton
 from fedjigsaw._regions import each_summary
+from fedjigsaw._typing import Floats
 from fedjigsaw._validation import repeated
 from fedjigsaw.choice.grain import GRAIN
-from fedjigsaw.errors import MessageError, ParameterError, quote_names
+from fedjigsaw.errors import MessageError, ParameterError, SameRowsWarning, quote_names, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import SHARED, Summary
 from fedjigsaw.methods import find, is_known
@@ -21,6 +22,9 @@ from fedjigsaw.sites.preparation import bounds_in_order
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
+
+COPY = "-clean"  # the end of the name of a copy that `schema check` proposes
+DIGITS = 9  # in which means of the same rows agree, relative to the largest of all sites
 
 
 def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
@@ -65,6 +69,41 @@ def check_fit_together(files: Mapping[str, SummaryFile]) -> None:
         if shared_bounds(first) != shared_bounds(file):
             text = f"{first_name} has {_cells(first)}, but {name} has {_cells(file)}."
             raise MessageError(f"{text} Use the same cells and bounds at all sites.")
+
+
+def warn_of_copies(rows: Mapping[str, tuple[int, Floats | None]]) -> None:
+    """Warn if the rows of a site seem to count twice, under two names.
+
+    Parameters
+    ----------
+    rows : site -> number of its rows, and means that equal rows have in common, if they are known.
+    """
+    known = [means for _, means in rows.values() if means is not None]
+    scale = np.max(np.abs(known), axis=0) if known else np.zeros(0)
+    found: dict[tuple[int, bytes], str] = {}
+    for client, (n, means) in rows.items():
+        first = client.removesuffix(COPY)  # a copy of the same file, as the commands propose it
+        if first not in rows or rows[first][0] != n:
+            first = client
+        if means is not None and first == client:
+            parts = np.round(means / np.where(scale > 0, scale, 1.0), DIGITS) + 0.0  # not -0.0
+            first = found.setdefault((n, parts.tobytes()), client)
+        if first != client:
+            warn(
+                f"{first!r} and {client!r} sent the same numbers of {n:,} rows each: are they one "
+                "site under two names, whose rows count twice? Then leave one of them out "
+                "(without=...).",
+                SameRowsWarning,
+            )
+
+
+def rows_in_common(summary: Summary) -> tuple[int, Floats | None]:
+    """Return what summaries of the same rows have in common: number, mean and mean square."""
+    counts, sse, centers = summary.counts, summary.sse, summary.centers
+    if counts is None or sse is None or not counts.sum():
+        return summary.n_samples, None
+    square = (sse.sum() + counts @ (centers**2).sum(axis=1)) / counts.sum()
+    return summary.n_samples, np.append(counts @ centers / counts.sum(), square)
 
 
 def check_contents(files: Mapping[str, object], what: str, *kinds: type) -> None:
