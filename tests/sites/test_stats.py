@@ -1,11 +1,13 @@
+import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
 from builders import write_table
 from fedjigsaw import sites
+from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import DataError, MessageError
 from fedjigsaw.io.formats import encode
-from fedjigsaw.io.tables import open_table
+from fedjigsaw.io.tables import from_array, open_table
 
 
 def test_the_common_scaler_equals_that_of_the_pooled_rows(grid_sites):
@@ -34,3 +36,20 @@ def test_too_few_rows(tmp_path):
     path = write_table(tmp_path / "few.csv", x=[1, 2])
     with pytest.raises(DataError, match="few.csv has 2 rows; statistics of fewer than 5"):
         sites.measure(path, min_rows=5)
+
+
+def test_python_has_the_least_rows_of_the_command_line():
+    with pytest.raises(DataError, match="min_rows=5"):
+        sites.measure(from_array([[1.0]], ["x"]), client="bern")
+    assert sites.measure(from_array([[1.0]] * 5, ["x"]), client="bern").n_samples == 5
+
+
+@pytest.mark.parametrize(("n", "least"), [(262_400, 1300), (2**19, 2600), (3000, 2000), (99, 7)])
+def test_no_group_of_a_sketch_is_smaller_than_the_guard(n, least):
+    values = np.random.default_rng(0).normal(size=(n, 1))
+    schema = Schema((Column("x", scale="robust"),))
+    found = sites.measure(from_array(values, ["x"]), client="bern", schema=schema, min_rows=least)
+    sizes = found.sketches["x"].sizes
+    assert sizes.sum() == n
+    assert sizes.min() >= least
+    assert len(sizes) >= min(200, n // least) // 2

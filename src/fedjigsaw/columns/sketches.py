@@ -103,7 +103,20 @@ class Sketcher:
         # a value belongs to the group in which its middle lies
         middles = np.cumsum(sizes) - (sizes + 1) // 2
         group = middles * n_groups // total
-        starts = np.flatnonzero(np.diff(group, prepend=-1))
+        starts = _merge_small(np.flatnonzero(np.diff(group, prepend=-1)), sizes, least)
         summed = np.add.reduceat(sizes, starts)
         averages = np.add.reduceat(means * sizes, starts) / summed
         return np.maximum.accumulate(averages), summed
+
+
+def _merge_small(starts: Ints, sizes: Ints, least: int) -> Ints:
+    """Return where groups start, so that none has fewer values than `least`."""
+    if least == 1:
+        return starts
+    below = np.cumsum(sizes) - sizes  # values before each place
+    total = below[-1] + sizes[-1]
+    kept = [0]
+    for start in starts.tolist():
+        if min(below[start] - below[kept[-1]], total - below[start]) >= least:
+            kept.append(start)
+    return np.array(kept)

@@ -41,9 +41,9 @@ class Stats:
     --------
     >>> from fedjigsaw.io.tables import from_array
     >>> from fedjigsaw.sites import measure
-    >>> stats = measure(from_array([[30.0], [50.0]], ["age"]), client="bern")
+    >>> stats = measure(from_array([[30.0], [50.0]] * 3, ["age"]), client="bern")
     >>> stats.columns, stats.n_samples, stats.mean.tolist(), stats.sum_of_squares.tolist()
-    (('age',), 2, [40.0], [200.0])
+    (('age',), 6, [40.0], [600.0])
     """
 
     client: str

@@ -36,8 +36,8 @@ class Progress(Protocol):
     --------
     >>> from fedjigsaw import sites
     >>> from fedjigsaw.io.tables import from_array
-    >>> stats = sites.measure(from_array([[30.0], [40.0]]), client="bern", progress=print)
-    2
+    >>> stats = sites.measure(from_array([[30.0]] * 5), client="bern", progress=print)
+    5
     """
 
     def __call__(self, n_rows: int, /) -> object:

@@ -25,7 +25,7 @@ from fedjigsaw.privacy import features, statistics
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.sites.charge import Spend, free
-from fedjigsaw.sites.compatibility import check_contents, check_different
+from fedjigsaw.sites.compatibility import check_contents, check_different, warn_of_copies
 from fedjigsaw.sites.marks import Marks
 from fedjigsaw.sites.preparation import (
     Progress,
@@ -51,7 +51,7 @@ def measure(
     client: str | None = None,
     columns: Sequence[str] | None = None,
     schema: Schema | None = None,
-    min_rows: int = 1,
+    min_rows: int = 5,
     drop_missing: bool = False,
     privacy: Privacy | None = None,
     spend: Spend = free,
@@ -94,9 +94,9 @@ def measure(
     --------
     >>> from fedjigsaw.io.tables import from_array
     >>> from fedjigsaw.sites import measure
-    >>> stats = measure(from_array([[30.0], [40.0], [50.0]], ["age"]), client="bern")
+    >>> stats = measure(from_array([[30.0], [50.0]] * 4, ["age"]), client="bern")
     >>> stats.n_samples, stats.mean.tolist(), stats.sum_of_squares.tolist()
-    (3, [40.0], [200.0])
+    (8, [40.0], [800.0])
     """
     encoding = None if schema is None else provisional(schema)
     table = open_data(data, columns, drop_missing=drop_missing, encoding=encoding)
@@ -224,8 +224,8 @@ def common_scaler(
     --------
     >>> from fedjigsaw.io.tables import from_array
     >>> from fedjigsaw.sites import common_scaler, measure
-    >>> tables = {"bern": from_array([[30.0], [40.0]]), "oslo": from_array([[50.0], [60.0]])}
-    >>> stats = {site: measure(table, client=site) for site, table in tables.items()}
+    >>> rows = {"bern": [[30.0], [40.0]] * 3, "oslo": [[50.0], [60.0]] * 3}
+    >>> stats = {site: measure(from_array(X), client=site) for site, X in rows.items()}
     >>> scaler = common_scaler(stats)
     >>> scaler.mean.tolist(), scaler.deviation.round(2).tolist()
     ([45.0], [11.18])
@@ -323,8 +323,8 @@ def merge_statistics(
     --------
     >>> from fedjigsaw.io.tables import from_array
     >>> from fedjigsaw.sites import measure, merge_statistics
-    >>> tables = {"bern": from_array([[30.0], [40.0]]), "oslo": from_array([[50.0], [60.0]])}
-    >>> stats = {site: measure(table, client=site) for site, table in tables.items()}
+    >>> rows = {"bern": [[30.0], [40.0]] * 3, "oslo": [[50.0], [60.0]] * 3}
+    >>> stats = {site: measure(from_array(X), client=site) for site, X in rows.items()}
     >>> scaler, verdicts = merge_statistics(stats)
     >>> [verdict.reason for verdict in verdicts]
     ['', '']
@@ -342,4 +342,8 @@ def merge_statistics(
     check_schema(stats, schema)
     verdicts = judge(kept) if robust else []
     used = [v.used for v in verdicts if v.used is not None] if robust else kept
-    return (scaling.merge(used) if schema is None else fit_preparation(used, schema)), verdicts
+    scaler = scaling.merge(used) if schema is None else fit_preparation(used, schema)
+    warn_of_copies(
+        {s.client: (s.n_samples, np.concatenate([s.mean, s.sum_of_squares])) for s in kept}
+    )
+    return scaler, verdicts
