@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import sites
+from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import CountsWarning, MessageError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
@@ -13,6 +14,7 @@ from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Model
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
+from fedjigsaw.report.values import file_values
 
 
 def test_a_summary_without_a_guard_says_that_a_center_is_a_row(tmp_path):
@@ -158,3 +160,25 @@ def test_a_foreign_model_with_a_curve_over_no_numbers():
     model = ModelFile(Model([[0.0]], "jigsaw", {}, ("x",), tensors), None, ("a",), 5)
     with pytest.raises(MessageError, match="k of the k_curve of a model must be >= 1"):
         describe(model, 1)
+
+
+def test_a_gap_in_statistics_is_no_value(tmp_path):
+    rows = "".join(
+        f"{5 + i % 3},{'' if i % 4 else 2},{'' if i % 2 else 'yes'}\n" for i in range(40)
+    )
+    (tmp_path / "bern.csv").write_text("x,glucose,ill\n" + rows)
+    glucose = Column("glucose", range=(0, 40), scale="log")
+    schema = Schema((Column("x"), glucose, Column("ill", "boolean"), Column("no", "ignore")))
+    path = tmp_path / "bern.csv"
+    path.write_text(path.read_text().replace("\n", ",\n").replace("ill,\n", "ill,no\n"))
+    stats = sites.measure(path, schema=schema)
+    lines = list(describe(stats, 1))
+    values = file_values(stats, lines)["columns"]
+    assert values["glucose"]["mean"] == pytest.approx(np.log1p(2))
+    assert values["glucose"]["deviation"] == pytest.approx(0, abs=1e-6)
+    assert values["ill"]["mean"] == pytest.approx(1)
+    assert values["x"]["mean"] == pytest.approx(np.mean([5 + i % 3 for i in range(40)]))
+    (line,) = [line for line in lines if line.startswith("  glucose: geo")]
+    assert "mean 2," in line
+    line = next(line for line in lines if line.startswith("  ill: "))
+    assert "20 rows yes (100 %)" in line

@@ -86,6 +86,24 @@ class TestNumbers:
         sizes = sum(score.counts for score in scores)
         np.testing.assert_allclose(percents, 100 * sizes / sizes.max())
 
+    @pytest.mark.parametrize("merged", [False, True])
+    def test_scores_of_some_sites_tell_of_these_alone(self, tmp_path, merged):
+        model, *paths = write_run(tmp_path)
+        scores = [formats.load(path, Score) for path in paths[:2]]
+        given = paths[:2]
+        if merged:
+            given = [tmp_path / "sum.score"]
+            formats.save(sites.merge_scores({s.client: s for s in scores}), given[0])
+        page = built([model, *given])
+        counts = sum(score.counts for score in scores)
+        assert [fact.value for fact in page.facts[1:3]] == [f"{counts.sum():,}", "2"]
+        assert page.facts[2].label == "of 3 sites"
+        assert page.short[0].startswith(f"{counts.sum():,} rows at 2 of 3 sites ")
+        assert "2 of 3 sites" in page.sizes.note
+        whole = built([model, *paths])
+        assert whole.facts[2].value == "3"
+        assert not whole.sizes.note
+
     def test_differences_are_in_standard_deviations_of_all_rows(self, tmp_path):
         paths = write_run(tmp_path)
         model = formats.load(paths[0], ModelFile)

@@ -1,5 +1,7 @@
 """Clusters in words: the columns that made generated groups are named, with plain numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -172,3 +174,14 @@ def test_a_score_of_very_many_clusters_does_not_fill_the_memory():
     score = Score("bern", "m", counts[:, 0], np.ones(40_000), profile)
     with pytest.raises(MessageError, match="at most 5,000 clusters"):
         describe_clusters(None, score)
+
+
+def test_two_ranks_near_one_category_are_told_apart():
+    severity = Column("severity", "ordered", categories=("mild", "moderate", "severe"))
+    one = Contrast(0, "severity", None, 9, 1.7, 1.5, mean=1.4, all_mean=0.9, all_std=0.5)
+    told = phrase(one, severity)
+    assert "1.4" in told
+    assert "0.9" in told
+    apart = phrase(replace(one, mean=2.0), severity)
+    assert "severe" in apart
+    assert "moderate" in apart

@@ -102,12 +102,11 @@ def _fit_number(
     p = moments.share(column.name, ABSENT)
     if p >= 1:
         raise ParameterError(f"Column {column.name!r} has no values at any site: ignore it.")
-    stand_in = anchor(column)
-    m = (mean - p * stand_in) / (1 - p)
+    m = known_mean(column, mean, p)
     if least_share and column.range is not None:  # noise may have moved it out
         low, high = Encoder(column).bounds()
         m = float(np.clip(m, low[0], high[0]))
-    v = max(0.0, variance / (1 - p) - p * (m - stand_in) ** 2)
+    v = known_variance(column, variance, m, p)
     f = sketch.quantile(0.5) if column.missing == MEDIAN and sketch is not None else m
     fill = f if column.missing != "refuse" else math.nan
     filled_mean = m if p == 0 else (1 - p) * m + p * f
@@ -120,6 +119,16 @@ def _fit_number(
         return Fitted(Encoder(column, fill), (center,), (width / column.weight,))
     encoder = Encoder(column, fill, (ABSENT,))
     return Fitted(encoder, (center, p), (width / column.weight, 1 / column.weight))
+
+
+def known_mean(column: Column, mean: float, missing: float) -> float:
+    """Return the mean of the values that are there, where a share of the rows has none."""
+    return (mean - missing * anchor(column)) / (1 - missing)
+
+
+def known_variance(column: Column, variance: float, mean: float, missing: float) -> float:
+    """Return the variance of the values that are there, whose mean is known."""
+    return max(0.0, variance / (1 - missing) - missing * (mean - anchor(column)) ** 2)
 
 
 def _scaling(

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 from fedjigsaw.columns.encoding import Encoder, feature
+from fedjigsaw.columns.fitting import known_mean, known_variance
 from fedjigsaw.columns.in_words import all_digits, day, features_of, level, moments, value_of
 from fedjigsaw.columns.schema import (
     ABSENT,
@@ -109,21 +110,22 @@ def describe_features(stats: Stats, schema: Schema) -> Lines:
     yield f"Made by schema {schema.fingerprint}, which is part of this file."
     if unused := [column.name for column in schema.columns if column.kind == IGNORE]:
         yield f"The schema also names columns that are ignored: {quote_names(unused)}."
-    for name, mean, squares in zip(stats.columns, stats.mean, stats.sum_of_squares, strict=True):
+    known_of = known_moments(stats)
+    for name, mean in zip(stats.columns, stats.mean, strict=True):
+        own, deviation = known_of[name]
         yes = name in columns and columns[name].kind == BOOLEAN
-        if yes or name in shares:
+        if math.isnan(own):
+            yield f"  {name}: no values"
+        elif yes or name in shares:
             rows = round(min(1.0, max(0.0, mean)) * n)
-            yield f"  {name}: {counted(rows, 'row')}{' yes' * yes} ({percent(mean)})"
+            yield f"  {name}: {counted(rows, 'row')}{' yes' * yes} ({percent(own)})"
         else:
-            yield f"  {name}: {moments(name, mean, math.sqrt(squares / n), columns)}"
+            yield f"  {name}: {moments(name, own, deviation, columns)}"
     logs = [name for name, column in columns.items() if column.scale == "log"]
     if logs:
         yield f"  (the file has logarithms, of 1 + value, and their deviations: {', '.join(logs)})"
     if any(name.endswith(feature("", ABSENT)) for name in shares):
-        yield (
-            "  (a missing value counts as a fixed one here: 0, or the middle of the range of the "
-            "schema)"
-        )
+        yield "  (of the rows with a value; in the file, a missing one counts as a fixed value)"
     for name, sketch in stats.sketches.items():
         n_groups, least = len(sketch.sizes), sketch.sizes.min()
         how = f"the means of {n_groups} groups of at least {least:,} neighboring values"
@@ -131,6 +133,25 @@ def describe_features(stats: Stats, schema: Schema) -> Lines:
             how = "noisy counts of bins of equal width"
         low, high = (all_digits(name, sketch.means[i], columns) for i in (0, -1))
         yield f"  {name}: quantiles, as {how}, from {low} to {high}"
+
+
+def known_moments(stats: Stats) -> dict[str, tuple[float, float]]:
+    """Return mean and deviation of each feature over the rows with a value; NaN if there is none.
+
+    In the file, a missing value counts as a fixed one.
+    """
+    means = dict(zip(stats.columns, stats.mean.tolist(), strict=True))
+    variances = (stats.sum_of_squares / stats.n_samples).tolist()
+    columns, found = features_of(stats.made_by), {}
+    for (name, mean), variance in zip(means.items(), variances, strict=True):
+        missing = min(1.0, max(0.0, means.get(feature(name, ABSENT), 0.0)))
+        if name in columns and missing == 1:
+            mean = variance = math.nan
+        elif name in columns and missing:
+            mean = known_mean(columns[name], mean, missing)
+            variance = known_variance(columns[name], variance, mean, missing)
+        found[name] = mean, math.sqrt(variance)
+    return found
 
 
 def _shares(stats: Stats) -> set[str]:

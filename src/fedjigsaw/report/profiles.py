@@ -204,6 +204,10 @@ def phrase(one: Contrast, column: Column | None = None) -> str:
     'higher age (mean 71, all rows: 54)'
     >>> phrase(Contrast(0, "sex", "female", 9, 0.6, 0.5, share=0.82, all_share=0.51))
     'sex mostly female (82 %, all rows: 51 %)'
+    >>> severity = Column("severity", "ordered", categories=("mild", "moderate", "severe"))
+    >>> found = Contrast(0, "severity", None, 9, 1.7, 1.5, mean=1.4, all_mean=0.9, all_std=0.5)
+    >>> phrase(found, severity)
+    'higher severity (rank 1.40, all rows: 0.90; near moderate)'
     """
     column = column or Column(one.column)
     kind = column.kind
@@ -223,6 +227,9 @@ def phrase(one: Contrast, column: Column | None = None) -> str:
     way = "higher" if one.difference > 0 else "lower"
     if kind == ORDERED:
         own, everyone = (level(x, column.categories) for x in (one.mean, one.all_mean))
+        if own == everyone:
+            ranks = [number(x, one.all_std) for x in (one.mean, one.all_mean)]
+            return f"{way} {one.column} (rank {ranks[0]}, all rows: {ranks[1]}; near {own})"
         return f"{way} {one.column} (around {own}, all rows: {everyone})"
     own, everyone = (number(x, one.all_std) for x in (one.mean, one.all_mean))
     unit = f" {unit_of(column)}" if unit_of(column) else ""

@@ -2,10 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from math import sqrt
+from math import isnan, sqrt
 from typing import Any
-
-import numpy as np
 
 from fedjigsaw._regions import is_region, region_of
 from fedjigsaw._typing import Floats
@@ -18,6 +16,7 @@ from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, support_of
 from fedjigsaw.report.centers import read_centers
 from fedjigsaw.report.number import number_values
+from fedjigsaw.report.preparation import known_moments
 from fedjigsaw.report.privacy import privacy_values
 from fedjigsaw.report.regions import without_region
 from fedjigsaw.report.trust import reports_of
@@ -202,7 +201,6 @@ def _moments(profile: Profile, j: int) -> list[Values]:
 
 
 def _stats(stats: Stats) -> Values:
-    deviations = np.sqrt(stats.sum_of_squares / stats.n_samples).tolist()
     return {
         "kind": "statistics",
         "client": stats.client,
@@ -212,10 +210,8 @@ def _stats(stats: Stats) -> Values:
         "made_by": stats.made_by and stats.made_by.to_dict(),
         "quantiles": list(stats.sketches),
         "columns": {
-            name: {"mean": mean, "deviation": deviation}
-            for name, mean, deviation in zip(
-                stats.columns, stats.mean.tolist(), deviations, strict=True
-            )
+            name: {"mean": None if isnan(mean) else mean, "deviation": None if isnan(mean) else d}
+            for name, (mean, d) in known_moments(stats).items()
         },
     }
 

@@ -95,10 +95,11 @@ def _facts(run: Run, sizes: SizeFacts) -> tuple[Fact, ...]:
     about = "" if run.model.privacy is None else "about "
     columns = len(run.model.columns if run.model.encoding is None else run.model.encoding.sources)
     n_sites = part_of(run.model).n_sites
+    sites = run.scored or counted(n_sites, "site")
     return (
         Fact(f"{run.k:,}", "cluster" if run.k == 1 else "clusters"),
         Fact(f"{about}{rows_of(run, sizes):,.0f}", "rows"),
-        Fact(f"{n_sites:,}", "site" if n_sites == 1 else "sites"),
+        Fact(*sites.split(" ", 1)),
         Fact(f"{columns:,}", "column" if columns == 1 else "columns"),
     )
 
@@ -106,9 +107,11 @@ def _facts(run: Run, sizes: SizeFacts) -> tuple[Fact, ...]:
 def _in_short(run: Run, sizes: SizeFacts, traits: Traits) -> list[str]:
     about = "" if run.model.privacy is None else "About "
     part = part_of(run.model)
-    rows, sites = counted(rows_of(run, sizes), "row"), counted(part.n_sites, "site")
-    verb = "falls" if part.n_rows == 1 else "fall"
-    told = [f"{about}{rows} at {sites}{part.aside} {verb} into {counted(run.k, 'cluster')}."]
+    n_rows = rows_of(run, sizes)
+    rows = counted(n_rows, "row")
+    sites = run.scored or f"{counted(part.n_sites, 'site')}{part.aside}"
+    verb = "falls" if n_rows == 1 else "fall"
+    told = [f"{about}{rows} at {sites} {verb} into {counted(run.k, 'cluster')}."]
     if sizes.totals is not None and run.k > 1 and sizes.totals.sum():
         whole = float(sizes.totals.sum())
         most, least = int(sizes.totals.argmax()), int(sizes.totals.argmin())

@@ -10,7 +10,7 @@ import numpy as np
 
 from fedjigsaw._typing import Ints
 from fedjigsaw.columns.schema import Column
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import MessageError, ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import Content, ModelFile, Score, SummaryFile
 from fedjigsaw.kernels.scaling import Stats
@@ -81,6 +81,16 @@ class Run:
     def is_merged(self) -> bool:
         """Tell whether the only score is the sum of several sites."""
         return len(self.scores) == 1 and is_sum(self.scores[0])
+
+    @property
+    def scored(self) -> str:
+        """The sites that scores are given of, in words; empty if there are none, or of all."""
+        clients, scored = set(self.model.clients), {score.client for score in self.scores}
+        n_sites = int(self.scores[0].client.split()[0]) if self.is_merged else len(scored)
+        if not scored or scored == clients or (self.is_merged and n_sites == len(clients)):
+            return ""
+        of_model = self.is_merged or scored <= clients
+        return f"{n_sites:,} of {len(clients):,} sites" if of_model else counted(n_sites, "site")
 
     @property
     def sources(self) -> tuple[str, ...]:

@@ -75,12 +75,17 @@ def size_facts(run: Run) -> SizeFacts:
     sites = tuple(score.client for score in run.scores)
     colors = tuple(range(len(groups)))
     noisy = any(score.privacy is not None for score in run.scores)
-    note = "Sizes are noisy, for the sake of privacy." if noisy else ""
+    note = f"Sizes are those of the scores given, of {run.scored}." if run.scored else ""
+    note = f"{note} Sizes are noisy, for the sake of privacy.".lstrip() if noisy else note
     return SizeFacts(by_site.sum(axis=0), sites, by_site, colors, tuple(groups), note)
 
 
 def rows_of(run: Run, facts: SizeFacts) -> float:
-    """Return the rows of all sites: with noise, the sum of the sizes that the page shows."""
+    """Return the rows that the page is about: with noise, or if some sites sent no score, the sum
+    of the sizes that it shows.
+    """
+    if run.scored and facts.totals is not None:
+        return float(facts.totals.sum())
     if run.model.privacy is None or facts.totals is None:
         return part_of(run.model).n_rows
     scored = {score.client for score in run.scores}
