@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator
 
-from fedjigsaw import Jigsaw
+from fedjigsaw import FeCA, Jigsaw
 from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.errors import DataError, DataTypeError
 
@@ -82,3 +82,9 @@ def test_dates_are_no_clients(kind):
     ids = np.arange(20).astype(kind)
     with pytest.raises(DataTypeError, match="must be integers or strings"):
         Jigsaw(2).fit(np.zeros((20, 2)), clients=ids)
+
+
+@pytest.mark.parametrize("tables", [[np.zeros((3, 2))] * 2, (np.zeros((3, 2)), np.zeros((5, 2)))])
+def test_tables_of_several_clients_are_for_another_function(tables):
+    with pytest.raises(DataError, match="fit_clients"):
+        FeCA(2).fit(tables)

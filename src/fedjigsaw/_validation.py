@@ -47,6 +47,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
     if is_sparse(X) and not takes_sparse:
         raise DataTypeError(_sparse(estimator, owner))
     refuse_lazy(X)
+    _refuse_tables(X, owner)
     _refuse_dates(X, owner)
     _refuse_masked(X, owner)
     _refuse_repeated(X, owner)
@@ -61,6 +62,15 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
         kind = DataTypeError if isinstance(error, TypeError) else DataError
         raise kind(_unusable(X, owner, reason)) from error
     return _check_sizes(_canonical(rows) if is_sparse(rows) else rows, owner, X)
+
+
+def _refuse_tables(X: Any, owner: str) -> None:
+    """Raise a DataError for several tables, which a list of rows cannot be."""
+    if isinstance(X, (list, tuple)) and X and all(getattr(part, "ndim", 0) == 2 for part in X):
+        raise DataError(
+            f"The data of {owner} must be one table; got {len(X)}. Those of several clients are "
+            'for fit_clients: fit_clients({"bern": X1, "oslo": X2}).'
+        )
 
 
 def _refuse_dates(X: Any, owner: str) -> None:

@@ -399,7 +399,7 @@ def aggregate_round(
 
 @contextmanager
 def _noting_what_was_sent(method: FederatedMethod) -> Iterator[None]:
-    """Note in an error of a method, as of counts that are None, which fields its server gets."""
+    """Say in an error of a method, as of counts that are None, which fields its server gets."""
     try:
         yield
     except FedJigsawError:
@@ -407,10 +407,13 @@ def _noting_what_was_sent(method: FederatedMethod) -> Iterator[None]:
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         sent = ", ".join(("n_samples", "centers", *method.sends))
         name = type(method).__name__
-        error.add_note(
+        note = (
             f"{name}.aggregate gets these fields of a summary: {sent}. Others are None or empty, "
             f"unless `sends` of {name} names them."
         )
+        if "NoneType" in str(error):
+            raise ParameterError(f"{note} It failed: {error}.") from error
+        error.add_note(note)
         raise
 
 

@@ -8,8 +8,10 @@ import safetensors.numpy
 
 from fedjigsaw import Model, datasets, sites
 from fedjigsaw.cli import _shared as cli
+from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError
 from fedjigsaw.io import formats
+from fedjigsaw.io.schemas import schema_to_toml
 from fedjigsaw.privacy.journal import Journal
 
 
@@ -180,3 +182,13 @@ class TestJournal:
         assert done["last_hash"] == json.loads(journal.read_text().splitlines()[-1])["hash"]
         with pytest.raises(ParameterError, match="is a journal"):
             run("inspect", journal, "--picture", tmp_path / "k.png")
+
+
+def test_a_schema(run, tmp_path):
+    path = tmp_path / "schema.toml"
+    schema = Schema((Column("age", unit="years"), Column("sex", "category", categories=("f", "m"))))
+    path.write_text(schema_to_toml(schema))
+    shown = run("inspect", path).output
+    for part in ("age", "number", "years", "sex", "category", "'f'", schema.fingerprint):
+        assert part in shown
+    assert json.loads(run("inspect", path, "--json").output)["kind"] == "schema"

@@ -313,3 +313,13 @@ def test_an_error_at_the_server_tells_which_fields_it_gets():
     Weighed.sends = ("counts",)
     with pytest.raises(ParameterError, match="must return a Model"):  # it has got the counts
         Weighed(1).fit(ROWS, clients=np.arange(12) % 2)
+
+
+def test_a_field_that_is_not_sent_is_named():
+    class Weighed(OwnMethod):
+        def aggregate(self, summaries, broadcast, rng):
+            sum(summary.counts.sum() for summary in summaries)
+
+    with pytest.raises(ParameterError, match="`sends`") as caught:
+        Weighed(1).fit(ROWS, clients=np.arange(12) % 2)
+    assert isinstance(caught.value.__cause__, AttributeError)

@@ -8,10 +8,13 @@ import typer
 
 from fedjigsaw.cli._shared import ForceFlag, JsonFlag, check_outputs, escape, out, print_json
 from fedjigsaw.cli.journal import show_journal
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.columns.schema import Schema
+from fedjigsaw.errors import MessageError, ParameterError, counted, quote_names
 from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.regular import ending
+from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
@@ -27,7 +30,8 @@ def inspect(
     file: Annotated[
         Path,
         typer.Argument(
-            help="A file that one of these commands wrote: bern.summary, model, journal.jsonl."
+            help="A file that one of these commands wrote: bern.summary, model, journal.jsonl, "
+            "schema.toml."
         ),
     ],
     picture: Annotated[
@@ -54,6 +58,9 @@ def inspect(
     if is_journal(file):
         show_journal(file, picture, as_json)
         return
+    if ending(file) == ".toml":
+        _show_schema(load_schema(file), as_json)
+        return
     content: formats.Content | Scaler
     content = formats.load_scaler(file) if formats.is_scaler(file) else formats.load_any(file)
     if picture is not None:
@@ -73,6 +80,19 @@ def inspect(
         return
     for line in lines:
         out.print(escape(line))
+
+
+def _show_schema(schema: Schema, as_json: bool) -> None:
+    if as_json:
+        print_json({"kind": "schema", "fingerprint": schema.fingerprint, **schema.to_dict()})
+        return
+    n_columns = counted(len(schema.columns), "column")
+    out.print(f"A schema of {n_columns}, fingerprint {schema.fingerprint}:")
+    for column in schema.columns:
+        unit = f", in {column.unit}" if column.unit else ""
+        levels = f": {quote_names(column.categories)}" if column.categories else ""
+        out.print(escape(f"  {column.name}: {column.kind}{unit}{levels}"))
+    out.print("What could be inferred: what is in the file, a text; it has no values of rows.")
 
 
 def _values(content: formats.Content | Scaler, file: Path, lines: list[str]) -> dict[str, Any]:
