@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedjigsaw.errors import BudgetError, MessageError
+from fedjigsaw.errors import BudgetError, MessageError, ParameterError
 
 AGREED = 'format = 1\n[columns.age]\nkind = "number"\n[columns.salary]\nkind = "ignore"\n'
 OTHER = AGREED.replace('kind = "ignore"', "weight = 0")
@@ -37,12 +37,14 @@ def test_a_scaler_or_model_of_another_schema_is_refused(folder, run):
     refused = "was not made by agreed.toml, the schema that was agreed on"
     for command in (
         "summarize bern.csv -k 2 -o x --scaler other.json --schema agreed.toml",
-        "summarize bern.csv -k 2 -o x --schema agreed.toml",
         "score bern.csv --model other.model --profile -o x --schema agreed.toml",
     ):
         with pytest.raises(MessageError, match=refused):
             run(command)
         assert not Path("x").exists()
+    with pytest.raises(ParameterError, match="--scaler"):
+        run("summarize bern.csv -k 2 -o x --schema agreed.toml")
+    assert not Path("x").exists()
 
 
 def test_a_limit_of_the_ledger_forbids_the_proposal_of_a_schema(folder, run):

@@ -100,3 +100,24 @@ def test_under_privacy_columns_must_be_named(german):
             run(f"{words} {bounds}", german)
         assert not (german / "out").exists()
     assert not list(german.glob("*.jsonl"))
+
+
+DOUBTFUL = [
+    *(f"{words} --columns x" for words in COMMANDS),
+    "schema init @/bern.csv -o @/out",
+    "schema check @/bern.csv --schema @/schema.toml",
+    "schema apply @/bern.csv --schema @/schema.toml -o @/out.parquet",
+]
+
+
+@pytest.mark.parametrize("words", DOUBTFUL)
+def test_the_option_that_is_named_settles_what_a_number_is(tmp_path, words):
+    rows = "".join(f"{n % 9},{'fm'[n % 2]}\n".replace(",", ";") for n in range(40))
+    (tmp_path / "bern.csv").write_text(f"x;sex\n7.470;f\n{rows}")
+    (tmp_path / "schema.toml").write_text('format = 1\n[columns.x]\nkind = "number"\n')
+    with pytest.raises(DataError, match=r"row 1, column 'x': '7.470' can be 7.47 or 7470"):
+        run(words, tmp_path)
+    run(f"{words} --decimal ,", tmp_path)
+    if words.startswith("stats"):
+        total = 7470 + sum(n % 9 for n in range(40))
+        assert formats.load_any(tmp_path / "out").mean[0] == pytest.approx(total / 41)

@@ -45,9 +45,9 @@ class TestCommands:
     def test_no_command_opens_its_table_twice(self, run, monkeypatch):
         opened, open_reader = [], tables.open_reader
 
-        def count(path):
+        def count(path, decimal):
             opened.append(path.name)
-            return open_reader(path)
+            return open_reader(path, decimal)
 
         monkeypatch.setattr(tables, "open_reader", count)
         run("stats a.parquet -o a.stats")

@@ -7,7 +7,7 @@ from pyarrow import parquet
 
 from fedjigsaw import sites, sources
 from fedjigsaw.columns.schema import Column, Schema
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.tables import open_table
 
 HEAD = "x,note,y\n"
@@ -145,3 +145,68 @@ def test_files_are_known_by_their_ending_in_any_case(tmp_path):
     for name in ("L.PARQUET", "L.CSV"):
         assert sites.write_labels(tmp_path / name, [part]) == 2
     assert parquet.read_table(tmp_path / "L.PARQUET")["label"].to_pylist() == [0, 1]
+
+
+DOUBTFUL = {
+    "thousands?": "x;y\n980;1\n7.470;2\n",
+    "of a comma": "x;y\n980;1\n7,470;2\n",
+    "in quotes": 'x,y\n980,1\n"7,470",2\n',
+    "later": "x;y\n" + "980;1\n" * 700_000 + "7.470;2\n",
+    "all alike": "x;y\n-1.234;1\n-7.470;2\n",
+}
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_a_number_that_can_be_read_in_two_ways_is_refused_with_both(tmp_path, name):
+    content = DOUBTFUL[name]
+    path = write(tmp_path / "t.csv", content)
+    with pytest.raises(DataError) as caught:
+        open_table(path, columns=["x"])
+    row = 1 if name == "all alike" else content.count("\n") - 1
+    shown = ("1.234", "1234") if name == "all alike" else ("7.47", "7470")
+    for part in (str(path), f"row {row}", "'x'", *shown, "decimal="):
+        assert part in str(caught.value)
+    sign = "," if "," in content.replace("x,y", "").replace("980,1", "").replace('",2', "") else "."
+    assert read(path, columns=["x"], decimal=sign)[-1][0] in (7.47, -7.47)
+    assert read(path, columns=["x"], decimal=",."[sign == ","])[-1][0] in (7470, -7470)
+
+
+@pytest.mark.parametrize(
+    ("content", "numbers"),
+    [
+        ("x;y\n980;1,5\n7.470;2\n", [980, 7470]),
+        ("x;y\n980;1.5\n7.470;2\n", [980, 7.47]),
+        ("x;y\n980;1\n7.470;2\n7.4701;3\n", [980, 7.47, 7.4701]),
+        ("x;y\n980;1\n7.470;2\n0.470;3\n", [980, 7.47, 0.47]),
+        ("x;y\n980;1\n7.470;2\n1.5;3\n", [980, 7.47, 1.5]),
+        ("x;y\n980;1\n7.470;2\n1.007.470;3\n", [980, 7470, 1007470]),
+        ("x;y\n980;1\n7.470;2\n1.007,5;3\n", [980, 7470, 1007.5]),
+        ("x,y\n980,1\n7.470,2\n", [980, 7.47]),
+        ("x;y\n" + "980;1\n" * 700_000 + "7.470;2\n0,5;1\n", [7470, 0.5]),
+        ("x;y\n7.470;1\n" + "980;1\n" * 700_000 + "0,5;1\n", [980, 0.5]),
+    ],
+)
+def test_a_file_decides_what_its_signs_mean(tmp_path, content, numbers):
+    path = write(tmp_path / "t.csv", content)
+    assert [row[0] for row in read(path, columns=["x"])[-len(numbers) :]] == numbers
+    if content.startswith("x;y\n7.470"):
+        assert read(path, columns=["x"])[0] == [7470]
+
+
+def test_a_decimal_sign_is_one_of_two(tmp_path):
+    path = write(tmp_path / "t.csv", "x;y\n7.470;1\n")
+    with pytest.raises(ParameterError):
+        open_table(path, decimal="'")
+
+
+@pytest.mark.parametrize("sign", "^~#§")
+def test_a_delimiter_that_is_not_read_is_named(tmp_path, sign):
+    path = write(tmp_path / "t.csv", "age,bmi,sex\n61,27.5,f\n70,22.1,m\n".replace(",", sign))
+    with pytest.raises(DataError) as caught:
+        open_table(path)
+    assert repr(sign) in str(caught.value)
+
+
+def test_one_column_may_have_any_sign(tmp_path):
+    path = write(tmp_path / "t.csv", "time:now\n12:30:00\n7\n")
+    assert open_table(path, columns=["time:now"]).columns == ("time:now",)

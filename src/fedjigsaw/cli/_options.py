@@ -73,6 +73,14 @@ DropMissing = Annotated[
         "value is an error.",
     ),
 ]
+Decimal = Annotated[
+    str | None,
+    typer.Option(
+        **choice((".", ",")),
+        help="The decimal sign of a text or Excel file. Default: detected; a file is refused if "
+        "nothing in it tells whether 1.234 is 1234. Example: --decimal ,",
+    ),
+]
 PRIVACY = "Differential privacy"
 Epsilon = Annotated[
     float | None,
@@ -147,6 +155,7 @@ def open_data_file(
     id_column: Names = None,
     drop_missing: bool = False,
     encoding: Encoding | None = None,
+    decimal: str | None = None,
 ) -> Table:
     """Open a site's data; print how the file is written, and which columns are left out."""
     with warnings_shown():
@@ -156,6 +165,7 @@ def open_data_file(
             id_column=id_column,
             drop_missing=drop_missing,
             encoding=encoding,
+            decimal=decimal,
         )
     if table.reader.told:
         err.print(f"{escape(str(path))}: {escape(table.reader.told)}.")
@@ -163,12 +173,16 @@ def open_data_file(
 
 
 def open_to_cluster(
-    path: Path, columns: Sequence[str] | None = None, scaler: Scaler | None = None
+    path: Path,
+    columns: Sequence[str] | None = None,
+    scaler: Scaler | None = None,
+    decimal: str | None = None,
 ) -> Table:
     """Open a site's data with the columns to cluster by: of the scaler, as named, or all."""
     if scaler is not None:
-        return open_data_file(path, columns=scaler.columns, encoding=scaler.encoding)
-    return open_data_file(path, columns=columns)
+        columns, encoding = scaler.columns, scaler.encoding
+        return open_data_file(path, columns=columns, encoding=encoding, decimal=decimal)
+    return open_data_file(path, columns=columns, decimal=decimal)
 
 
 def check_agreed(source: Path | None, encoding: Encoding | None, schema: Path | None) -> None:
@@ -177,9 +191,14 @@ def check_agreed(source: Path | None, encoding: Encoding | None, schema: Path | 
         return
     agreed = load_schema(schema)
     if encoding is None or encoding.schema != agreed:
+        if source is None:
+            raise ParameterError(
+                f"{schema} was agreed on, and no scaler was given. Give the one that was made by "
+                "it: --scaler."
+            )
         raise MessageError(
-            f"{source or 'No scaler'} was not made by {schema}, the schema that was agreed on. "
-            "Ask the coordinator which columns it uses: `fedjigsaw inspect` lists them."
+            f"{source} was not made by {schema}, the schema that was agreed on. Ask the "
+            "coordinator which columns it uses: `fedjigsaw inspect` lists them."
         )
 
 

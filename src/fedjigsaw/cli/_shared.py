@@ -135,7 +135,7 @@ def parameters(panel: str | None = None) -> Any:
 Without = Annotated[
     list[str] | None,
     typer.Option(
-        help="Leave this site out, as if it had never taken part; repeat for several. "
+        help="Leave this site out: its file does not count; repeat for several. "
         "Example: --without oslo"
     ),
 ]

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +15,7 @@ from fedjigsaw.cli._options import (
     PRIVACY,
     BoundsOption,
     CellsOption,
+    Decimal,
     Delta,
     Unit,
     make_privacy,
@@ -161,6 +163,7 @@ def compare_methods(
             "missing value is an error.",
         ),
     ] = False,
+    decimal: Decimal = None,
     method: MethodFlag = None,
     param: ParamFlag = None,
     seed: SeedFlag = 0,
@@ -221,7 +224,9 @@ def compare_methods(
     take_bounds(first, bounds, delta=delta, unit=unit, cells=cells)
     if files:
         tally = Tally()
-        problem = _pool(files, columns, label=label, drop_missing=drop_missing, tally=tally)
+        problem = _pool(
+            files, columns, label=label, drop_missing=drop_missing, decimal=decimal, tally=tally
+        )
         skipped = tally.skipped
     else:
         chosen: dict[str, Any] = {"label": label, "columns": split_names(columns)}
@@ -276,14 +281,20 @@ def _pool(
     *,
     label: str | None,
     drop_missing: bool,
+    decimal: str | None,
     tally: Tally,
 ) -> Problem:
     """Read the files of all sites, one client each."""
     names = split_names(columns)
     with warnings_shown():
-        names = default_columns(files[0], label) if names is None else names
+        names = default_columns(files[0], label, decimal) if names is None else names
     data, ids = pool_files(
-        files, names, label=label, drop_missing=drop_missing, tally=tally, opener=open_data_file
+        files,
+        names,
+        label=label,
+        drop_missing=drop_missing,
+        tally=tally,
+        opener=partial(open_data_file, decimal=decimal),
     )
     return Problem(data, fixed(ids), label is not None, columns=names)
 

@@ -12,6 +12,7 @@ from fedjigsaw.cli._options import (
     Columns,
     Data,
     DataSet,
+    Decimal,
     Delta,
     DropMissing,
     Epsilon,
@@ -72,6 +73,7 @@ def stats(
         ),
     ] = 5,
     drop_missing: DropMissing = False,
+    decimal: Decimal = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     bounds: BoundsOption = None,
@@ -96,7 +98,9 @@ def stats(
     if schema is not None and names is not None:
         raise ParameterError("Give --columns or --schema; a schema names its own columns.")
     encoding = None if schema is None else sites.provisional(schema)
-    table = open_data_file(data, columns=names, drop_missing=drop_missing, encoding=encoding)
+    table = open_data_file(
+        data, columns=names, drop_missing=drop_missing, encoding=encoding, decimal=decimal
+    )
     privacy = make_privacy(table.columns, epsilon, delta, bounds, encoding=encoding)
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size")
@@ -188,9 +192,10 @@ def scaler(
     sites.check_once(files)
     loaded = {str(path): formats.load(path, Stats) for path in files}
     schema = None if schema_file is None else load_schema(schema_file)
-    merged, verdicts = sites.merge_statistics(
-        loaded, schema=schema, without=without or (), robust=robust
-    )
+    with warnings_shown():
+        merged, verdicts = sites.merge_statistics(
+            loaded, schema=schema, without=without or (), robust=robust
+        )
     formats.save_scaler(merged, output, replace=force)
     used = len(loaded) - len(set(without or ())) - sum(v.used is None for v in verdicts)
     units = sites.unlike_units(loaded, verdicts, without=without or ())

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from fedjigsaw import sites
 from fedjigsaw.cli import _schema_words as words
-from fedjigsaw.cli._options import Data, DataSet, LedgerOption, Output
+from fedjigsaw.cli._options import Data, DataSet, Decimal, LedgerOption, Output
 from fedjigsaw.cli._shared import (
     ForceFlag,
     JsonFlag,
@@ -25,10 +25,12 @@ from fedjigsaw.columns.json_schema import json_schema
 from fedjigsaw.columns.schema import FORMAT_CODES, IGNORE
 from fedjigsaw.errors import DataError, ParameterError, counted, quote_names
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.regular import ending
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import Table as DataTable
 from fedjigsaw.io.tables import open_file
 from fedjigsaw.sites.charge import Charges
+from fedjigsaw.sites.compatibility import COPY
 
 app = typer.Typer(
     help="The schema that all sites share: what their columns mean.", no_args_is_help=True
@@ -57,6 +59,7 @@ def init(
         Path | None, typer.Option("--out", "-o", help="The file to write. Example: -o schema.toml")
     ] = None,
     min_cluster_size: MinRows = 5,
+    decimal: Decimal = None,
     ledger: LedgerOption = None,
     data_set: DataSet = None,
     as_json: Annotated[
@@ -80,7 +83,7 @@ def init(
     each = [sites.Charge.for_file(f, "schema", ledger=ledger, data_set=data_set) for f in files]
     charges = Charges(tuple(each))
     with count_rows("Rows", None) as progress:
-        tables = [_open(path) for path in files]
+        tables = [_open(path, decimal) for path in files]
         proposal = sites.propose_schema(tables, min_rows=min_cluster_size, progress=progress)
     charges.spend(None, None)  # here, so that nothing counts as told where nothing is
     if output is None:
@@ -112,6 +115,7 @@ def check(
     data: Data,
     schema_file: Schema,
     min_cluster_size: MinRows = 5,
+    decimal: Decimal = None,
     as_json: JsonFlag = False,
 ) -> None:
     """At every site: say how the data fit the schema, and what to do where they do not.
@@ -123,7 +127,8 @@ def check(
     """
     schema = load_schema(schema_file)
     with count_rows("Rows", None) as progress:
-        found = sites.check_file(_open(data), schema, min_rows=min_cluster_size, progress=progress)
+        table = _open(data, decimal)
+        found = sites.check_file(table, schema, min_rows=min_cluster_size, progress=progress)
     if as_json:
         print_json(_as_json(found))
     else:
@@ -186,6 +191,7 @@ def apply_(
             "Example: --empty triage"
         ),
     ] = None,
+    decimal: Decimal = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -197,7 +203,7 @@ def apply_(
     Example: fedjigsaw schema apply dresden.csv --schema schema.toml --unit glucose=mmol/l --map
     sex:w=female -o dresden.parquet
     """
-    if output.suffix != ".parquet":
+    if ending(output) != ".parquet":
         raise ParameterError(f"The copy is a Parquet file: name it {output.stem}.parquet.")
     check_outputs(output, force=force, inputs=[data, schema_file])
     schema = load_schema(schema_file)
@@ -217,7 +223,7 @@ def apply_(
     )
     with count_rows("Rows", None) as progress:
         done = sites.apply_schema(
-            _open(data), schema, output, changes, replace=force, progress=progress
+            _open(data, decimal), schema, output, changes, replace=force, progress=progress
         )
     if as_json:
         print_json({"file": str(output), **asdict(done)})
@@ -241,9 +247,9 @@ def json_schema_(
     print_json(json_schema())
 
 
-def _open(path: Path) -> DataTable:
+def _open(path: Path, decimal: str | None) -> DataTable:
     """Open a site's data, and print how the file is written."""
-    table = open_file(path)
+    table = open_file(path, decimal)
     if table.reader.told:
         err.print(f"{escape(str(path))}: {escape(table.reader.told)}.")
     return table
@@ -290,7 +296,7 @@ def _command(found: sites.FileCheck, schema_file: Path) -> str:
     words = ["fedjigsaw", "schema", "apply", str(found.path), "--schema", str(schema_file)]
     for option, value in dict.fromkeys(found.options):
         words += [f"{option}={value}"] if value.startswith("-") else [option, value]
-    return shlex.join([*words, "-o", f"{found.path.name.partition('.')[0]}-clean.parquet"])
+    return shlex.join([*words, "-o", f"{found.path.name.partition('.')[0]}{COPY}.parquet"])
 
 
 def _as_json(found: sites.FileCheck) -> dict[str, Any]:

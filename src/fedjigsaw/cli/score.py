@@ -13,6 +13,7 @@ from fedjigsaw.cli._options import (
     BoundsOption,
     ClientName,
     DataSet,
+    Decimal,
     Delta,
     DropMissing,
     Epsilon,
@@ -95,6 +96,7 @@ def score(
     schema: AgreedSchema = None,
     client: ClientName = None,
     drop_missing: DropMissing = False,
+    decimal: Decimal = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     bounds: BoundsOption = None,
@@ -134,7 +136,11 @@ def score(
         refuse_with_epsilon(context, "min_cluster_size")
     charge = sites.Charge.for_file(data[0], "score", ledger=ledger, data_set=data_set)
     table = open_data_file(
-        data[0], columns=file.columns, drop_missing=drop_missing, encoding=file.encoding
+        data[0],
+        columns=file.columns,
+        drop_missing=drop_missing,
+        encoding=file.encoding,
+        decimal=decimal,
     )
     leaves = output is not None or privacy is not None
     if leaves and privacy is None:

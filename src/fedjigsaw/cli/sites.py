@@ -16,6 +16,7 @@ from fedjigsaw.cli._options import (
     Columns,
     Data,
     DataSet,
+    Decimal,
     Delta,
     DropMissing,
     Epsilon,
@@ -130,6 +131,7 @@ def summarize(
         ),
     ] = sites.MAX_ROWS,
     drop_missing: DropMissing = False,
+    decimal: Decimal = None,
     epsilon: Epsilon = None,
     delta: Delta = None,
     bounds: BoundsOption = None,
@@ -153,7 +155,7 @@ def summarize(
     scaler = None if scaler_file is None else formats.load_scaler(scaler_file)
     encoding = None if scaler is None else scaler.encoding
     check_agreed(scaler_file, encoding, schema)
-    table = open_to_cluster(data, names, scaler)
+    table = open_to_cluster(data, names, scaler, decimal)
     privacy = make_privacy(table.columns, epsilon, delta, bounds, unit, cells, encoding=encoding)
     if privacy is not None:
         refuse_with_epsilon(context, "min_cluster_size", "counts", "max_rows")
@@ -363,6 +365,7 @@ def assign(
             "Default: a missing value is an error.",
         ),
     ] = False,
+    decimal: Decimal = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
@@ -379,6 +382,7 @@ def assign(
         id_column=id_column,
         drop_missing=drop_missing,
         encoding=file.encoding,
+        decimal=decimal,
     )
     with warnings_shown(), count_rows("Rows", table.n_rows) as progress:
         parts = sites.assign(table, file, local=own, progress=progress)

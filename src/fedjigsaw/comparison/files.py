@@ -59,9 +59,9 @@ def pool_files(
     return Dataset(X, y.astype(np.int64), None, name), np.concatenate(owners)
 
 
-def default_columns(file: Path, label: str | None = None) -> list[str]:
+def default_columns(file: Path, label: str | None = None, decimal: str | None = None) -> list[str]:
     """Return the columns of a file, without true classes and what looks like an identifier."""
-    return list(open_table(file, id_column=label).columns)
+    return list(open_table(file, id_column=label, decimal=decimal).columns)
 
 
 def standard_scaler(X: Floats, columns: Sequence[str]) -> Scaler:

@@ -222,11 +222,13 @@ class Found:
     ----------
     guess : what is not sure about it, in words.
     decided : whether any value tells the decimal sign.
+    doubt : the place of a number that can be read in two ways, and both; empty if there is none.
     """
 
     text: TextFormat = field(default_factory=TextFormat)
     guess: str = ""
     decided: bool = False
+    doubt: str = ""
 
 
 def find_text_format(
@@ -235,38 +237,41 @@ def find_text_format(
     columns: Sequence[pa.Array],
     delimiter: str,
     start: int = 0,
+    decimal: str | None = None,
 ) -> Found:
     """Find decimal sign and separator of thousands, from all values that look like numbers.
 
-    The columns begin at row `start` of the file.
+    The columns begin at row `start` of the file. A person may have named the decimal sign.
     """
     values = pc.utf8_trim_whitespace(pa.concat_arrays(columns))
     is_plain = not _any_match(values, UNUSUAL)
     if is_plain:
         decided = _any_match(values, KINDS["point"][1])
-        if decided or delimiter == "," or not _any_match(values, KINDS["1.234"][1]):
+        ambiguous = delimiter != "," and not decided and _any_match(values, KINDS["1.234"][1])
+        if decimal != "," and not ambiguous:
             return Found(decided=decided)
     found = _kinds_of(values, len(columns))
     point = found["point"] | found["1,234,567"]
     comma = found["comma"] | found["1.234.567"]
     if point.any() and comma.any():
         raise DataError(_contradiction(path, names, columns, point, comma, start))
-    ambiguous = {sign: bool(found[f"1{sign}234"].any()) for sign in ",."}
     decided = bool(point.any() or comma.any())
-    if decided:
-        decimal = "," if comma.any() else "."
-    else:  # a comma is a decimal sign or separates thousands
-        decimal = "," if ambiguous[","] and delimiter != "," else "."
+    doubtful = found["1,234"] | (found["1.234"] & (delimiter != ","))
+    doubt = "" if decided or decimal else _doubt(names, columns, doubtful, start)
+    decimal = decimal or ("," if comma.any() else ".")
     other = "," if decimal == "." else "."
     sure = found["both"].any() or found[f"1{other}234{other}567"].any()
-    guess = ""
-    if ambiguous[other] and not sure:
-        guess = f"1{other}234 is read as 1234"
-    elif not decided and ambiguous[decimal] and delimiter != ",":
-        guess = "1,234 is read as 1.234" if decimal == "," else "1.234 is not read as 1234"
-    text = TextFormat(decimal, _thousands(found, decimal))
-    seen = decided or ambiguous[","] or ambiguous["."]
-    return Found(text, guess, decided=seen and not is_plain)
+    guess = f"1{other}234 is read as 1234" if found[f"1{other}234"].any() and not sure else ""
+    return Found(TextFormat(decimal, _thousands(found, decimal)), guess, decided, doubt)
+
+
+def check_certain(path: Path, found: Found) -> None:
+    """Raise if nothing in a file tells whether a sign is decimal or separates thousands."""
+    if found.doubt:
+        raise DataError(
+            f"{path}, {found.doubt}, and nothing in the file tells which. Name the decimal sign, "
+            "decimal='.' or decimal=',' (without that option, give a Parquet file)."
+        )
 
 
 def grouped_later(chunks: Iterable[bytes], decimal: str, delimiter: str) -> bool:
@@ -331,6 +336,18 @@ def _with_any(values: pa.Array, signs: str) -> npt.NDArray[np.int64]:
     for sign in signs:
         flags |= pc.match_substring(values, sign).to_numpy(zero_copy_only=False)
     return np.flatnonzero(flags)
+
+
+def _doubt(names: Sequence[str], columns: Sequence[pa.Array], doubtful: Flags, start: int) -> str:
+    """Name the first number that can be read in two ways, and both; nothing if there is none."""
+    if not doubtful.any():
+        return ""
+    row, column = map(int, np.argwhere(doubtful.T)[0])
+    value = columns[column][row].as_py().strip()
+    readings = (value.replace(",", "."), value.replace(",", "").replace(".", ""))
+    small, large = (f"{float(re.sub(f'[{MINUS}]', '-', reading)):.15g}" for reading in readings)
+    where = f"row {start + row + 1}, column {names[column]!r}"
+    return f"{where}: {value!r} can be {small} or {large}"
 
 
 def _contradiction(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from fedjigsaw.errors import DataError, ExtraError, broken, quote_names, requires_extra
-from fedjigsaw.io.detection import find_text_format, in_words
+from fedjigsaw.io.detection import check_certain, find_text_format, in_words
 from fedjigsaw.io.headers import (
     MAX_TITLE,
     Title,
@@ -44,8 +44,8 @@ class ExcelReader:
 
     n_rows = None
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, decimal: str | None = None) -> None:
+        self.path, self.decimal = path, decimal
         with _broken_files(path):
             _check_parts(path)
         with self._sheet() as (sheet, told):
@@ -74,7 +74,8 @@ class ExcelReader:
         columns = _columns(texts, range(self.width), ".")
         check_header(path, self.all_names, sample)
         self._check_formulas([j for j in range(self.width) if all(row[j] is None for row in cut)])
-        found = find_text_format(path, self.all_names, columns, ",")
+        found = find_text_format(path, self.all_names, columns, ",", decimal=self.decimal)
+        check_certain(path, found)
         self.text = found.text
         if cut and len(rows) <= SAMPLE:
             self._check_last(cut)

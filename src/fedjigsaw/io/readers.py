@@ -40,14 +40,16 @@ class Reader(Protocol):
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]: ...
 
 
-def open_reader(path: Path) -> Reader:
-    """Open a file by the ending of its name."""
+def open_reader(path: Path, decimal: str | None = None) -> Reader:
+    """Open a file by the ending of its name; its decimal sign is found out if it is None."""
     check_regular(path)
     kind = ending(path)
     if kind not in READERS:
         raise DataError(unsupported(f"read {path}", kind, READERS))
+    make = READERS[kind]
+    given = {"decimal": decimal} if make in (TextReader, ExcelReader) else {}
     try:
-        reader: Reader | None = READERS[kind](path) if path.stat().st_size else None
+        reader: Reader | None = make(path, **given) if path.stat().st_size else None
     except DataError:
         raise
     except (FileNotFoundError, PermissionError) as error:

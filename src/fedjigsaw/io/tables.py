@@ -23,6 +23,7 @@ from fedjigsaw.errors import (
     DataError,
     DataTypeError,
     IdentifierWarning,
+    ParameterError,
     invalid,
     quote_names,
     warn,
@@ -263,15 +264,17 @@ class Table:
         return f"{self.path} has missing values: {found}. {advice}"
 
 
-def open_file(path: Path | str) -> Table:
+def open_file(path: Path | str, decimal: str | None = None) -> Table:
     """Open a file with all of its columns, also those that look like identifiers."""
+    if decimal not in (None, ".", ","):
+        raise ParameterError(invalid("decimal", "a table", '"." or ","', repr(decimal)))
     if not isinstance(path, str | os.PathLike):
         raise DataTypeError(
             f"The path of a file is needed; got an object of type {type(path).__name__}. For rows "
             "in memory, use fedjigsaw.io.tables.from_array."
         )
     path = Path(path)
-    reader = open_reader(path)
+    reader = open_reader(path, decimal)
     check_names(path, reader.names)
     return Table(path, tuple(reader.names), reader)
 
@@ -283,6 +286,7 @@ def open_table(
     id_column: Names = None,
     drop_missing: bool = False,
     encoding: Encoding | None = None,
+    decimal: str | None = None,
 ) -> Table:
     """Open a file by the ending of its name: .csv, .xlsx, .parquet, .npy, ...
 
@@ -294,6 +298,7 @@ def open_table(
     id_column : one or more columns to carry along unchanged; they need not be numeric.
     drop_missing : skip rows with missing values instead of raising an error.
     encoding : how the columns of the file become columns of numbers; None takes them as they are.
+    decimal : the decimal sign of a file of text, "." or ","; None detects it.
 
     Returns
     -------
@@ -302,7 +307,8 @@ def open_table(
     Raises
     ------
     DataError
-        If the file cannot be read, is of an unknown kind, or lacks a column.
+        If the file cannot be read, is of an unknown kind, lacks a column, or has numbers such as
+        7.470 that can be read in two ways.
 
     Examples
     --------
@@ -316,7 +322,7 @@ def open_table(
     [([[30.5], [31.0]], ['A', 'B'])]
     """
     columns = None if columns is None else tuple(columns)  # an Index has no truth value
-    table = open_file(path).called([*(columns or ()), *as_names(id_column)])
+    table = open_file(path, decimal).called([*(columns or ()), *as_names(id_column)])
     if encoding is not None:
         table = table.encoded(encoding)
         columns = encoding.features if columns is None else columns

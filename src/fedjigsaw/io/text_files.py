@@ -16,6 +16,7 @@ from fedjigsaw.errors import DataError, broken, counted
 from fedjigsaw.io.detection import (
     DELIMITERS,
     Found,
+    check_certain,
     check_one_encoding,
     find_delimiter,
     find_encoding,
@@ -41,6 +42,7 @@ MAX_COLUMNS = 2**17  # a column takes thousands of times its two bytes in a line
 TOP = 2**16  # characters in which a title is looked for
 TAIL = 2**16  # bytes at the end of the file, in which rows without any value are looked for
 TOO_LONG = f"is longer than {BLOCK:,} bytes. Is a quotation mark or line break missing?"
+UNKNOWN = "^~#:!*&§¦"  # signs that separate columns in files that are not read
 SEPARATOR = re.compile(r'"?sep=([,;|\t])"?\n')
 
 
@@ -58,8 +60,8 @@ class TextReader:
 
     n_rows = None
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, path: Path, decimal: str | None = None) -> None:
+        self.path, self.decimal = path, decimal
         self.n_bytes, self.n_marks, self.n_blank, self.tail = 0, 0, 0, b""
         self.encoding = find_encoding(path, self._counted())
         self.skipped, self.delimiter, sample = self._sample()
@@ -77,6 +79,8 @@ class TextReader:
     def _open_columns(self, sample: str) -> None:
         path = self.path
         header = self._header(sample)
+        if len(header) == 1:
+            self._check_single(sample)
         columns = self._sampled(sample, len(header))
         self.is_empty = not len(columns[0])
         if any(name.count('"') % 2 for name in header):
@@ -86,8 +90,9 @@ class TextReader:
         self.names = [name for name in names if name]
         # columns without a name are never asked for
         self.all_names = [name or f"\0{j}" for j, name in enumerate(names)]
-        found = find_text_format(path, names, columns, self.delimiter)
+        found = find_text_format(path, names, columns, self.delimiter, decimal=self.decimal)
         found = self._beyond(found) if self.is_long else found
+        check_certain(path, found)
         self.text = found.text
         if len(names) > 1:
             self._check_end(names)
@@ -129,6 +134,16 @@ class TextReader:
             if title.hint:
                 return title
         return Title()
+
+    def _check_single(self, sample: str) -> None:
+        """Raise if a sign that is not known as a delimiter is in all lines of a single column."""
+        first, *lines = filter(None, sample[:TOP].split("\n")[:MAX_TITLE])
+        for sign in UNKNOWN:
+            if first.count(sign) and all(line.count(sign) == first.count(sign) for line in lines):
+                raise DataError(
+                    f"{self.path} has {sign!r} between its columns. Save it with "
+                    f"{', '.join(DELIMITERS.values())} between them."
+                )
 
     def _check_end(self, names: Sequence[str]) -> None:
         """Count rows without any value at the end, which are skipped; raise if a note is there.
@@ -240,13 +255,16 @@ class TextReader:
 
     def _beyond(self, found: Found) -> Found:
         """Look for signs that the sample does not show."""
-        if not found.decided and self.delimiter != ",":
-            start = 0
+        if not (found.decided or self.decimal) and (found.doubt or self.delimiter != ","):
+            start, doubt = 0, found.doubt
             for columns in self.batches(self.names):
                 found = find_text_format(self.path, self.names, columns, self.delimiter, start)
                 if found.decided:
                     break
+                doubt = doubt or found.doubt
                 start += len(columns[0])
+            else:
+                found = replace(found, doubt=doubt)
         if found.text.thousands:
             return found
         chunks = self._chunks()
