@@ -8,13 +8,14 @@ import pytest
 from fedjigsaw.bench.hard_sets import HARD_SETS
 from fedjigsaw.choice import decision
 from fedjigsaw.choice import search as searching
+from fedjigsaw.choice import valleys as valleying
 from fedjigsaw.choice.cells import MANY_CELLS, Cells
 from fedjigsaw.choice.confidence import confidence, telling_columns
 from fedjigsaw.choice.decision import choose
 from fedjigsaw.choice.findings import Doubt, KFindings
 from fedjigsaw.choice.grain import grain_of
 from fedjigsaw.choice.local_cells import find_cells
-from fedjigsaw.choice.mixtures import fit, from_labels
+from fedjigsaw.choice.mixtures import MIN_ROWS, fit, from_labels
 from fedjigsaw.choice.search import agglomerate
 from fedjigsaw.choice.sizes import n_cells
 from fedjigsaw.choice.valleys import BELIEVED, valleys
@@ -111,6 +112,17 @@ class TestNoStructure:
 
     def test_identical_rows(self):
         assert chosen(np.ones((60, 2))).k == 1
+
+    def test_clients_of_one_row(self, rng, monkeypatch):
+        """The work grows with the number of such clients, not with its third power."""
+        asked = []
+        measure = valleying.depth
+        monkeypatch.setattr(valleying, "depth", lambda *args: asked.append(1) or measure(*args))
+        X, n = rng.normal(size=(60, 4)), 60
+        choice = choose(X, np.ones(n), np.zeros(n), owners=np.arange(n))
+        assert choice.k == 1
+        assert len(asked) <= 5 * n
+        assert len(choice.curve) <= n / MIN_ROWS
 
 
 class TestDoubt:

@@ -17,9 +17,9 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice import mixtures
 from fedjigsaw.choice.cells import Cells, condense
 from fedjigsaw.choice.mixtures import LOG_2PI, MIN_ROWS, Mixture
-from fedjigsaw.choice.search import Found, search
+from fedjigsaw.choice.search import Found, most_components, search
 from fedjigsaw.choice.shaping import ANY, ROUND, exactly, groups_of, joined, refit
-from fedjigsaw.choice.valleys import Valleys, valleys
+from fedjigsaw.choice.valleys import Valleys, are_separate, valleys
 from fedjigsaw.kernels.kmeans import coordinate_order
 from fedjigsaw.kernels.solver import solve_each
 
@@ -176,8 +176,8 @@ class _Judge:
         plain = self.by_bic == self.hills.n_groups == self.by_icl
         if not plain or found.mixtures[self.by_bic].shapes.n_free.any():
             # not plainly round and separate: EM once more, from the best k-means partition
-            largest = max(self.by_bic, self.by_icl, found.n_agglomerated)
-            largest = int(MORE_SHARE * largest) + MORE
+            largest = int(MORE_SHARE * max(self.by_bic, self.by_icl, found.n_agglomerated))
+            largest = min(largest, most_components(cells)) + MORE
             self.partitions = _partitions(cells, largest if most is None else min(largest, most))
             self._start_again(min(self.partitions, key=lambda p: p.equal).mixture)
             self._judge()
@@ -209,9 +209,8 @@ class _Judge:
         ranked = [(m.icl(self.cells), k, MIXTURE, m) for k, m in self.found.mixtures.items()]
         ranked += [(p.own, len(p.mixture), PARTITION, p.mixture) for p in self.partitions]
         for _, _, way, mixture in sorted(ranked, key=lambda entry: entry[:3]):
-            hills = valleys(self.cells, mixture)
-            if hills.separate:
-                return mixture, hills, way
+            if are_separate(self.cells, mixture):
+                return mixture, valleys(self.cells, mixture), way
         raise AssertionError("a single cluster, which is among these, has no neighbors")
 
     def finer(self, chosen: Mixture) -> int | None:
@@ -225,9 +224,7 @@ class _Judge:
         others = [self.found.mixtures[self.by_icl]]
         if self.partitions and not self.cells.has_grain:
             others.append(min(self.partitions, key=lambda p: p.own).mixture)
-        numbers = (
-            len(m) for m in others if len(m) > len(chosen) and valleys(self.cells, m).separate
-        )
+        numbers = (len(m) for m in others if len(m) > len(chosen) and are_separate(self.cells, m))
         return min(numbers, default=None)
 
     def finest(self, k: int | None, shape: str) -> tuple[Mixture, Valleys, str]:

@@ -55,7 +55,7 @@ def search(cells: Cells, most: int | None = None) -> Found:
     labels, merges, best, complete = _agglomerate_centers(cells, most)
     n_centers = int(labels.max()) + 1
     more = min(max(MORE, int(MORE_SHARE * best)), int(cells.n_rows / (2 * MIN_ROWS)))
-    first = min(n_centers, best + more, most or n_centers)
+    first = min(n_centers, best + more, most_components(cells), most or n_centers)
     start = _labels_after(merges, n_centers, first)[labels]
     mixture = fit(cells, from_labels(cells, start, START_BACKGROUND * cells.n_rows))
     found: dict[int, Mixture] = {}
@@ -77,6 +77,11 @@ def search(cells: Cells, most: int | None = None) -> Found:
     return _with_splits(cells, Found(found, best, complete), most)
 
 
+def most_components(cells: Cells) -> int:
+    """Return how many components have the rows that EM asks of each."""
+    return max(1, int(cells.n_rows / MIN_ROWS))
+
+
 def _agglomerate_centers(
     cells: Cells, most: int | None
 ) -> tuple[Ints, list[tuple[int, int]], int, bool]:
@@ -88,7 +93,8 @@ def _agglomerate_centers(
         solution = solve(cells.points, cells.counts, n, rng=rng, n_tries=0, fast=cells.fast)
         costs, merges = agglomerate(cells, from_labels(cells, solution.labels).moments)
         n_found = len(costs)
-        best = n_found - int(costs.argmin())
+        too_many = max(0, n_found - most_components(cells))  # of single rows, which cost least
+        best = n_found - too_many - int(costs[too_many:].argmin())
         enough = best <= n_found / 2 or n == len(cells.counts) or n_found < n
         if enough or (most is not None and n >= 2 * most):
             return solution.labels, merges, best, True

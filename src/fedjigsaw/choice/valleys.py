@@ -68,23 +68,33 @@ class Valleys:
 
 def valleys(cells: Cells, mixture: Mixture) -> Valleys:
     """Measure the valleys between all neighbors: pairs with no third mean in between."""
-    means = mixture.moments.means
-    norms = (means**2).sum(axis=1)
-    squared = np.maximum(norms[:, None] - 2 * means @ means.T + norms, 0)
-    np.fill_diagonal(squared, 0)
     owners = mixture.owners
-    depths: dict[tuple[int, int], float] = {}
-    for a in range(len(means)):
-        for b in np.argsort(squared[a], kind="stable")[1 : NEIGHBORS + 1].tolist():
-            pair = (min(a, b), max(a, b))
-            between = (squared[a] + squared[b] < squared[a, b]).any()  # as in Gabriel's graph
-            if pair not in depths and not between:
-                depths[pair] = depth(cells, mixture, *pair, owners)
-    groups = np.arange(len(means))
+    depths = {pair: depth(cells, mixture, *pair, owners) for pair in _neighbors(mixture)}
+    groups = np.arange(len(mixture))
     for (a, b), found in depths.items():
         if found < BELIEVED:
             groups[groups == groups[b]] = groups[a]
     return Valleys(depths, np.unique(groups, return_inverse=True)[1])
+
+
+def are_separate(cells: Cells, mixture: Mixture) -> bool:
+    """Tell whether there is a valley between any two neighbors; end at the first without one."""
+    owners = mixture.owners
+    return not any(depth(cells, mixture, *pair, owners) < BELIEVED for pair in _neighbors(mixture))
+
+
+def _neighbors(mixture: Mixture) -> list[tuple[int, int]]:
+    """Return the pairs of components that are compared."""
+    means = mixture.moments.means
+    norms = (means**2).sum(axis=1)
+    squared = np.maximum(norms[:, None] - 2 * means @ means.T + norms, 0)
+    np.fill_diagonal(squared, 0)
+    pairs: dict[tuple[int, int], None] = {}  # each once, in this order
+    for a in range(len(means)):
+        for b in np.argsort(squared[a], kind="stable")[1 : NEIGHBORS + 1].tolist():
+            if not (squared[a] + squared[b] < squared[a, b]).any():  # as in Gabriel's graph
+                pairs[min(a, b), max(a, b)] = None
+    return list(pairs)
 
 
 def depth(cells: Cells, mixture: Mixture, a: int, b: int, owners: Ints) -> float:
