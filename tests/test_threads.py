@@ -75,6 +75,21 @@ def test_one_thread_inside_the_block_and_as_many_as_before_after_it():
 
 
 @pytest.mark.usefixtures("two_threads")
+def test_blocks_that_overlap_leave_as_many_threads_as_before():
+    """The first to enter, of two fits in threads of their own, is the first to leave."""
+    before = limits()
+    first, second = one_thread(), one_thread()
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other:
+        one.submit(first.__enter__).result()
+        other.submit(second.__enter__).result()
+        one.submit(first.__exit__, None, None, None).result()
+        blas = [info for info in threadpool_info() if info["user_api"] == "blas"]
+        assert {info["num_threads"] for info in blas} == {1}  # the second one is still inside
+        other.submit(second.__exit__, None, None, None).result()
+    assert limits() == before
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_the_limit_holds_in_new_threads_and_after_they_have_ended():
     def work():
         with one_thread_inside():

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from functools import cache, lru_cache
 from math import ceil
 from pathlib import Path
+from typing import ClassVar
 
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import LibController, ThreadpoolController
 
 CGROUP = Path("/sys/fs/cgroup")
 _own = threading.local()
@@ -78,16 +79,53 @@ def one_thread() -> Iterator[None]:
     several threads add up in another order: only one thread gives the same bits in every engine.
     """
     _initialize()
-    with _libraries().limit(limits=1):
+    with _OneBlasThread(), _libraries().select(user_api="openmp").limit(limits=1):
         yield
+
+
+class _OneBlasThread:
+    """Limit of BLAS libraries to one thread, from the first block to enter to the last to leave.
+
+    Their limits are process-wide: where two threads fit at the same time, the second one finds the
+    limit of the first, which is not what may be restored at last.
+    """
+
+    _lock = threading.Lock()
+    _inside = 0
+    _before: ClassVar[dict[str, tuple[LibController, int | None]]] = {}
+
+    def __enter__(self) -> None:
+        with self._lock:
+            _OneBlasThread._inside += 1
+            for library in _libraries().select(user_api="blas").lib_controllers:
+                self._before.setdefault(library.filepath, (library, library.num_threads))
+                _set_threads(library, 1)
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            _OneBlasThread._inside -= 1
+            if not self._inside:
+                for library, number in self._before.values():
+                    _set_threads(library, number)
+                self._before.clear()
+
+
+def _set_threads(library: LibController, number: int | None) -> None:
+    """Set the limit of a library, also if another thread was the last to do so.
+
+    In newer versions of threadpoolctl, the limit of OpenBLAS belongs to the thread that sets it.
+    """
+    release = getattr(library, "clear_controlling_thread", lambda *, force: None)
+    release(force=True)
+    library.set_num_threads(number)
+    release(force=True)
 
 
 @contextmanager
 def one_thread_inside() -> Iterator[None]:
     """Compute on one thread, in a thread that was started inside :func:`one_thread`.
 
-    OpenMP limits are per thread and not inherited by new threads. BLAS limits are process-wide, so
-    only the thread that set them may restore them.
+    OpenMP limits are per thread and not inherited by new threads. Those of BLAS are process-wide.
     """
     _initialize()
     before = getattr(_own, "is_one_of_many", False)
