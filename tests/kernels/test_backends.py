@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -19,6 +21,7 @@ from fedjigsaw.kernels.backends import (
 )
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
+from fedjigsaw.kernels.nearest import HostRows
 from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Broadcast
 
@@ -40,22 +43,22 @@ class OneCluster:
 
 
 class OneCloud(OneCluster):
-    """Fills all clusters, then moves every center to the mean of the clouds, which it holds."""
-
-    def labels(self, X, n_clusters, **options):
-        return super().labels(X, n_clusters, **options) + np.arange(len(X)) % n_clusters
+    """Holds rows, and moves every center to the mean of the clouds."""
 
     def hold(self, X, weights, n_centers):
-        self.held = X
-        return self
+        held = Held(X, weights, n_centers)
+        held.calls = self.calls
+        return held
 
+
+class Held(HostRows):
     def settle_clouds(self, sse, start, *, max_iter):
         self.calls.append({"max_iter": max_iter})
         return np.zeros_like(start)
 
     def label(self, centers):
         self.calls.append({"n_centers": len(centers)})
-        return nearest_centers(self.held, centers)
+        return nearest_centers(self.X, centers)
 
 
 class TestDefault:
@@ -153,11 +156,31 @@ class TestExplicit:
         monkeypatch.setattr("fedjigsaw.kernels.kmeans.default_backend", lambda: backend)
         assert len(kmeans(X, 3, rng=rng).centers) == 1
 
-    @pytest.mark.parametrize(("n_tries", "n_calls"), [(0, 1), (None, 0), (5, 0)])
-    def test_solve_uses_it_only_without_moves(self, rng, n_tries, n_calls):
-        backend = OneCluster()
-        solve(X, np.ones(5), 2, rng=rng, n_tries=n_tries, backend=backend)
-        assert len(backend.calls) == n_calls
+    @pytest.mark.parametrize("n_tries", [0, None])
+    def test_solve_searches_as_without_one(self, n_tries):
+        rows, weights = np.random.default_rng(0).normal(size=(300, 2)), np.ones(300)
+        own, found = (
+            solve(rows, weights, 9, rng=np.random.default_rng(0), n_tries=n_tries, backend=backend)
+            for backend in (None, OneCluster())
+        )
+        assert found.labels.tolist() == own.labels.tolist()
+
+    def test_one_without_numba_does_not_load_it(self):
+        code = """
+import sys, numpy as np
+from fedjigsaw import Jigsaw
+from fedjigsaw.kernels.backends import SklearnBackend
+from fedjigsaw.kernels.nearest import PAIRS
+X = np.random.default_rng(0).normal(size=(3000, 2))
+for k, options in (("auto", {}), (60, {"n_local_clusters": PAIRS // 5 // 60 + 1})):
+    rows = np.random.default_rng(0).normal(size=(9000, 2)) if options else X
+    jigsaw = Jigsaw(k, n_init=1, max_iter=2, patience=0, random_state=0, **options)
+    jigsaw.backend = SklearnBackend()
+    jigsaw.fit(rows, clients=np.arange(len(rows)) % 5)
+print("numba" in sys.modules)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stdout == "False\n", done.stderr
 
     def test_clouds_settle_with_a_backend_that_can(self):
         assert isinstance(OneCloud(), HoldingBackend)
@@ -189,13 +212,12 @@ class TestExplicit:
         assert method.backend.calls
         assert "backend" not in method.get_params()
 
-    def test_a_server_solves_settles_clouds_and_finds_nearest_centers_with_it(self):
+    def test_a_server_settles_clouds_and_finds_nearest_centers_with_it(self):
         jigsaw = Jigsaw(2, patience=0, random_state=0)
         client = jigsaw.summarize(X, Broadcast(0, 0), np.random.default_rng(0))
         jigsaw.backend = OneCloud()
         jigsaw.aggregate([client], Broadcast(0, 0), np.random.default_rng(0))
-        solved, settled, *labeled = jigsaw.backend.calls
-        assert solved["weights"] is not None
+        settled, *labeled = jigsaw.backend.calls
         assert settled == {"max_iter": jigsaw.max_iter}
         assert labeled == [{"n_centers": 2}] * 2
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw.kernels import nearest as kernel
+from fedjigsaw.kernels.backends import NumbaBackend, SklearnBackend
 from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import label_sums
 from fedjigsaw.kernels.matching import pairwise_distances
@@ -85,6 +86,8 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
 def test_the_environment_switches_compiled_code_off(monkeypatch):
     monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
     assert not kernel.compiles(10**6, 100)
+    assert kernel.compiles(10**6, 100, backend=NumbaBackend()) == installed()
     monkeypatch.setenv("FEDJIGSAW_BACKEND", "auto")
     assert kernel.compiles(10**6, 100) == installed()
+    assert not kernel.compiles(10**6, 100, backend=SklearnBackend())
     assert not kernel.compiles(100, 10)  # loading it would take longer

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import partition_of
 from fedjigsaw.kernels.nearest import compiles, nearest
 
@@ -30,6 +31,7 @@ class Cells:
     middle, scale : the shift and the unit of the data's own numbers.
     seen : shape (d,), the columns of the data that cells have. A column that is the same in all
         cells is left out: it shows no clusters, but each column counts in penalties and averages.
+    backend : tells whether compiled code may be used; None leaves that to the environment.
     """
 
     points: Floats
@@ -39,10 +41,16 @@ class Cells:
     middle: Floats
     scale: float
     seen: Ints
+    backend: Backend | None = None
 
     @classmethod
     def of(
-        cls, centers: Floats, counts: Floats, sse: Floats, grain: Floats | None = None
+        cls,
+        centers: Floats,
+        counts: Floats,
+        sse: Floats,
+        grain: Floats | None = None,
+        backend: Backend | None = None,
     ) -> "Cells":
         """Center and scale what was received; cells without rows are left out."""
         used = counts > 0
@@ -61,7 +69,7 @@ class Cells:
         scale = float(np.sqrt(variance)) if variance > 0 else 1.0
         grain = np.zeros(len(middle)) if grain is None else grain
         points, grain = points.take(seen, axis=1) / scale, grain[seen] / scale**2
-        return cls(points, counts, sse / scale**2, grain, middle, scale, seen)
+        return cls(points, counts, sse / scale**2, grain, middle, scale, seen, backend)
 
     def in_units(self, points: Floats) -> Floats:
         """Return points of these columns in the units of the data, with all its columns."""
@@ -84,7 +92,7 @@ class Cells:
     @cached_property
     def fast(self) -> bool:
         """Whether mixtures are fitted by compiled code: for many cells, where it is installed."""
-        return compiles(len(self.counts), 1, least=MANY_CELLS)
+        return compiles(len(self.counts), 1, MANY_CELLS, self.backend)
 
     @property
     def n_columns(self) -> int:
@@ -180,7 +188,11 @@ def _usual_spread(centers: Floats, counts: Floats, sse: Floats) -> float:
 
 
 def condense(
-    centers: Floats, counts: Floats, sse: Floats, most: int = MAX_CELLS
+    centers: Floats,
+    counts: Floats,
+    sse: Floats,
+    most: int = MAX_CELLS,
+    backend: Backend | None = None,
 ) -> tuple[Floats, Floats, Floats]:
     """Merge cells to at most `most`: each joins the nearest of a random sample.
 
@@ -188,12 +200,12 @@ def condense(
     """
     if len(counts) <= most:
         return centers, counts, sse
-    merged = partition_of(centers, sampled_labels(centers, most), counts)
+    merged = partition_of(centers, sampled_labels(centers, most, backend), counts)
     inside = np.bincount(merged.labels, sse, minlength=len(merged.counts))
     return merged.centers, merged.counts, merged.sse + inside
 
 
-def sampled_labels(centers: Floats, most: int) -> Ints:
+def sampled_labels(centers: Floats, most: int, backend: Backend | None = None) -> Ints:
     """Return the group of each cell: that of the nearest of `most` cells, drawn at random."""
     chosen = np.random.default_rng(0).choice(len(centers), most, replace=False)
     if centers.shape[1] <= FEW_COLUMNS:
@@ -202,4 +214,4 @@ def sampled_labels(centers: Floats, most: int) -> Ints:
         found: Ints = KDTree(centers[chosen]).query(centers)[1]
         return found
     shifted = centers - centers.mean(axis=0)
-    return nearest(shifted, shifted[chosen], fast=compiles(len(centers), most))[0]
+    return nearest(shifted, shifted[chosen], fast=compiles(len(centers), most, backend=backend))[0]

@@ -20,6 +20,7 @@ from fedjigsaw.choice.mixtures import LOG_2PI, MIN_ROWS, Mixture
 from fedjigsaw.choice.search import Found, most_components, search
 from fedjigsaw.choice.shaping import ANY, ROUND, exactly, groups_of, joined, refit
 from fedjigsaw.choice.valleys import Valleys, are_separate, valleys
+from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import coordinate_order
 from fedjigsaw.kernels.solver import solve_each
 
@@ -105,6 +106,7 @@ def choose(
     most: int | None = None,
     k: int | None = None,
     shape: str = ROUND,
+    backend: Backend | None = None,
 ) -> Choice:
     """Choose the number of clusters.
 
@@ -118,6 +120,7 @@ def choose(
     k : the number of clusters, if it is known.
     shape : one of :data:`~fedjigsaw.choice.shaping.SHAPES`. Unless clusters are round, the mixture
         that is chosen has a background; in any shape, components without valleys are joined.
+    backend : tells whether compiled code may be used; None leaves that to the environment.
 
     Examples
     --------
@@ -131,10 +134,10 @@ def choose(
     per_client = np.inf if owners is None else len(counts) / len(np.unique(owners))
     limit = None if shape == ANY else most  # of pieces there may be more
     if per_client < FEW_CELLS:
-        cells = Cells.of(*condense(centers, counts, sse, MANY_CELLS), grain)
+        cells = Cells.of(*condense(centers, counts, sse, MANY_CELLS, backend), grain, backend)
         cells, found = _without_mixed(cells, limit)
     else:
-        cells = Cells.of(*condense(centers, counts, sse), grain)
+        cells = Cells.of(*condense(centers, counts, sse, backend=backend), grain, backend)
         found = search(cells, limit)
     judge = _Judge(cells, found, limit)
     if k is None and shape != ANY:
@@ -292,7 +295,8 @@ def _without_mixed(cells: Cells, most: int | None) -> tuple[Cells, Found]:
         rows = float(cells.counts[clean].sum())
         if not heaps.any() or clean.all() or rows < 10 * MIN_ROWS:
             break
-        rest = Cells.of(cells.points[clean], cells.counts[clean], cells.sse[clean], cells.grain)
+        parts = cells.points[clean], cells.counts[clean], cells.sse[clean]
+        rest = Cells.of(*parts, cells.grain, cells.backend)
         middle = cells.in_units(rest.middle[None])[0]
         scale, seen = cells.scale * rest.scale, cells.seen[rest.seen]
         rest = replace(rest, middle=middle, scale=scale, seen=seen)

@@ -87,7 +87,7 @@ def settle_clouds(
     centers, counts, sse : shapes (n, d), (n,) and (n,), the clouds.
     start : shape (k, d), the centers to start from.
     backend : runs the iterations if it is a :class:`~fedjigsaw.kernels.backends.HoldingBackend`;
-        otherwise, NumPy does. None is the one that the environment asks for.
+        otherwise, NumPy or compiled code does. None is the one that the environment asks for.
 
     Returns
     -------
@@ -111,7 +111,7 @@ def settle_clouds(
     held = hold(X, counts, len(found), backend)
     if held is not None:
         return held.settle_clouds(sse, found, max_iter=max_iter) + middle
-    fast = compiles(len(X), len(found))
+    fast = compiles(len(X), len(found), backend=backend)
     for _ in range(max_iter):
         sums, mass, objective = _divided(X, counts, widths, found, fast)
         filled = mass > 0

@@ -89,7 +89,7 @@ class Search:
         X -= self.middle
         self.X = X
         self.backend = backend
-        self.rows = hold(X, w, k, backend) or HostRows(X, w, k, fast)
+        self.rows = hold(X, w, k, backend) or HostRows(X, w, k, fast, backend)
         # a few thousand rows: to look at all of them again takes less time than to select some
         fast = isinstance(self.rows, HostRows) and self.rows.fast
         self.in_tiles = InTiles(X, w) if fast and len(X) * k < PAIRS else None

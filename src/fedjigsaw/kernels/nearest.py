@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.backends import Backend
+from fedjigsaw.kernels.backends import TORCH, VARIABLE, Backend, HoldingBackend, NumbaBackend
 from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import blocks, label_sums, nearest_centers
 
@@ -24,10 +24,18 @@ SMALLEST = 4096  # rows of a part
 LONG = 2**23  # products of coordinates from where on threads pay, about 1 ms
 
 
-def compiles(n_rows: int, n_centers: int, least: int = PAIRS) -> bool:
-    """Tell whether work of this size is done by compiled code: at least so many pairs."""
-    wanted = os.environ.get("FEDJIGSAW_BACKEND", "auto") in ("auto", "numba", "torch")
-    return wanted and n_rows * n_centers >= least and installed()
+def compiles(
+    n_rows: int, n_centers: int, least: int = PAIRS, backend: Backend | None = None
+) -> bool:
+    """Tell whether work of this size is done by compiled code: at least so many pairs.
+
+    A given backend decides whether compiled code is wanted, or else the environment does.
+    """
+    if n_rows * n_centers < least or not installed():
+        return False
+    if backend is None:
+        return os.environ.get(VARIABLE, "auto") in ("auto", "numba", TORCH)
+    return isinstance(backend, NumbaBackend | HoldingBackend)
 
 
 class HostRows:
@@ -36,9 +44,16 @@ class HostRows:
     See :class:`fedjigsaw.kernels.backends.HeldRows`, which may be on a GPU instead.
     """
 
-    def __init__(self, X: Floats, w: Floats, n_centers: int, fast: bool | None = None) -> None:
+    def __init__(
+        self,
+        X: Floats,
+        w: Floats,
+        n_centers: int,
+        fast: bool | None = None,
+        backend: Backend | None = None,
+    ) -> None:
         self.X, self.w = X, w
-        self.fast = compiles(len(X), n_centers) if fast is None else fast
+        self.fast = compiles(len(X), n_centers, backend=backend) if fast is None else fast
 
     def nearest(self, centers: Floats, among: Ints | None = None) -> tuple[Ints, Floats]:
         """Call :func:`nearest` for all rows, or some."""

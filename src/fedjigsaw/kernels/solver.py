@@ -41,10 +41,10 @@ def solve(
         when moving the centers to their means gains less than that.
     n_tries : number of unsuccessful moves after which the search ends. None chooses it by the
         number of clusters; 0 makes no moves.
-    backend : finds the clusters if `n_tries` is 0. Otherwise it finds the nearest centers of rows,
-        and sums of these, if it is a :class:`~fedjigsaw.kernels.backends.HoldingBackend`; moves are
-        made in NumPy. None is the one that the environment asks for.
-    fast : whether compiled code runs Lloyd's iterations; None decides by the size.
+    backend : finds the nearest centers of rows, and sums of these, if it is a
+        :class:`~fedjigsaw.kernels.backends.HoldingBackend`; otherwise, NumPy or compiled code does.
+        None is the one that the environment asks for.
+    fast : whether compiled code runs Lloyd's iterations; None decides by the size and the backend.
 
     Examples
     --------
@@ -55,11 +55,6 @@ def solve(
     """
     rows, w, inverse = distinct_rows(X, weights)
     k = min(n_clusters, len(rows))
-    if backend is not None and n_tries == 0:  # a backend makes no moves
-        labels = backend.labels(
-            _scaled(rows), k, weights=w, n_init=1, max_iter=max_iter, tol=tol, rng=rng
-        )
-        return partition_of(X, labels[inverse], weights)
     n_tries = patience(n_clusters) if n_tries is None else n_tries
     search = Search(_scaled(rows), w, rng, max_iter, tol, k, backend, fast)
     n_sampled = max(SAMPLE, PER_CENTER * k)
@@ -71,12 +66,18 @@ def solve(
 
 
 def improve(
-    X: Floats, weights: Floats, centers: Floats, *, max_iter: int = 300, n_tries: int = 10
+    X: Floats,
+    weights: Floats,
+    centers: Floats,
+    *,
+    max_iter: int = 300,
+    n_tries: int = 10,
+    backend: Backend | None = None,
 ) -> Floats:
     """Improve known centers by Lloyd's iterations and by moves that promise a gain.
 
     Much faster than :func:`solve` where the rows have changed little since the centers were found.
-    `n_tries` is as there.
+    `n_tries` and `backend` are as there.
 
     Examples
     --------
@@ -88,7 +89,7 @@ def improve(
     middle = rows.mean(axis=0)
     scale = np.abs(rows - middle).max() or 1.0
     rng, k = np.random.default_rng(0), len(centers)
-    search = Search((rows - middle) / scale, w, rng, max_iter, 1e-4, k)
+    search = Search((rows - middle) / scale, w, rng, max_iter, 1e-4, k, backend)
     shift = middle + scale * search.middle
     state = search.improve(search.settle((centers - shift) / scale), n_tries)
     found: Floats = state.centers * scale + shift

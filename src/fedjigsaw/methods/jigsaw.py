@@ -416,14 +416,15 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if len(used.centers) <= n_centers:
             labels = np.arange(len(used.centers))
         elif self._in_cells:
-            labels = sampled_labels(used.centers, n_centers)
+            labels = sampled_labels(used.centers, n_centers, self.backend)
         elif n_centers < int(self.n_clusters):
             allowed = f"at least the number of clusters, {self.n_clusters}"
             raise ParameterError(invalid("n_centers", "Jigsaw.merge", allowed, n_centers))
         else:
             rng = np.random.default_rng(0)
             clusters = self._found(used, rng)[1]
-            labels = divide(used, clusters, n_centers, rng=rng, max_iter=self.max_iter)
+            options: dict[str, Any] = {"max_iter": self.max_iter, "backend": self.backend}
+            labels = divide(used, clusters, n_centers, rng=rng, **options)
         return merge_received(used, labels, summaries)
 
     def _found(
@@ -503,7 +504,12 @@ class Jigsaw(ClusterFindings, LocalSearch):
         # clusters that were found as a mixture stay those clusters: no moves to other optima
         n_tries = 0 if self.n_clusters == "auto" else 10
         return improve(
-            received.centers, received.weights, centers, max_iter=self.max_iter, n_tries=n_tries
+            received.centers,
+            received.weights,
+            centers,
+            max_iter=self.max_iter,
+            n_tries=n_tries,
+            backend=self.backend,
         )
 
     def _test_k(self, received: Received) -> int:
@@ -552,6 +558,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             most=self.max_clusters,
             k=None if self.n_clusters == "auto" else int(self.n_clusters),
             shape=shape,
+            backend=self.backend,
         )
 
     def _step(self, received: Received, model: Model) -> Model:

@@ -323,7 +323,7 @@ def _to_other_sites(received: Received, backend: Backend | None) -> list[Floats]
     if sampled:
         n = max(1, round(received.n_sites / 30 * len(others) / len(heard)))
         held = hold(X, None, len(others), backend)
-        rows = held or HostRows(X, received.counts, len(others))
+        rows = held or HostRows(X, received.counts, len(others), backend=backend)
         found = rows.to_other_owners(owners, X[others], owners[others], n)
         return [np.minimum(found, np.finfo(np.float64).max)]
     enough = min(math.ceil(LIARS * len(sites)), len(sites) - 1) - 1

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.choice.grain import GRAIN
+from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import partition_of
 from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Summary
@@ -58,7 +59,13 @@ def merge_received(received: Received, labels: Ints, summaries: Sequence[Summary
 
 
 def divide(
-    received: Received, clusters: Ints, n_parts: int, *, rng: np.random.Generator, max_iter: int
+    received: Received,
+    clusters: Ints,
+    n_parts: int,
+    *,
+    rng: np.random.Generator,
+    max_iter: int,
+    backend: Backend | None = None,
 ) -> Ints:
     """Divide each cluster of local ones into parts by weighted k-means; return the part of each.
 
@@ -68,6 +75,7 @@ def divide(
     ----------
     clusters : shape (n,), the cluster of each local one.
     n_parts : most parts in all, at least as many as clusters.
+    max_iter, backend : those of :func:`~fedjigsaw.kernels.solver.solve`.
 
     Examples
     --------
@@ -83,7 +91,15 @@ def divide(
         own = np.flatnonzero(clusters == name)
         quota = n_parts // len(names) + (i < n_parts % len(names))
         weights = received.weights[own]
-        found = solve(received.centers[own], weights, quota, rng=rng, max_iter=max_iter, n_tries=0)
+        found = solve(
+            received.centers[own],
+            weights,
+            quota,
+            rng=rng,
+            max_iter=max_iter,
+            n_tries=0,
+            backend=backend,
+        )
         labels[own] = n_found + found.labels
         n_found += len(found.centers)
     return labels

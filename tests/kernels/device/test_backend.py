@@ -322,35 +322,6 @@ def test_the_best_restart_is_kept(rng, monkeypatch, limit, sizes):
         assert found.inertia == pytest.approx(min(own), rel=1e-4)
 
 
-def test_a_server_without_patience_solves_with_its_backend(rng):
-    X = rng.normal(size=(600, 8)) + 6 * rng.integers(3, size=(600, 8))
-    calls = []
-
-    class Counting(DeviceBackend):
-        def find_many(self, rows, n_clusters, **options):
-            calls.extend(["client"] * len(rows))
-            return super().find_many(rows, n_clusters, **options)
-
-        def labels(self, X, n_clusters, *, weights, **options):
-            calls.append("server" if weights is not None else "client")
-            return super().labels(X, n_clusters, weights=weights, **options)
-
-    def fit(patience, backend=None, seed=0):
-        jigsaw = Jigsaw(40, patience=patience, random_state=seed)
-        jigsaw.backend = backend
-        return jigsaw.fit(X, clients=np.arange(600) % 3).objective_
-
-    counting = Counting(torch.device("cpu"))
-    found = fit(0, counting)
-    assert calls == ["client"] * 3 + ["server"]
-    assert fit(0, counting) == found
-    fit(5, counting)
-    assert calls.count("server") == 2  # only the server's own search leaves local optima
-    seeds = range(6)
-    theirs = sum(fit(0, counting, seed) for seed in seeds)
-    assert theirs < 1.02 * sum(fit(0, seed=seed) for seed in seeds)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_statistics_are_those_of_the_labels(rng, weighted):
     """As `partition_of` computes them, in its order of clusters, far from the origin, too."""
