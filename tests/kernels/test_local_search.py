@@ -70,6 +70,17 @@ class TestPoorOptima:
         assert found.objective == pytest.approx(3 * (TIGHT**2).sum())
 
 
+def test_the_best_move_is_tried_even_if_it_promises_no_gain(rng, monkeypatch):
+    gains, losses = np.array([1.0, 2.0, 0.0]), np.array([5.0, 4.0, 3.0])
+    moves = Moves(gains, np.zeros((3, 2, 1)), losses, np.array([1, 0, 1]))
+    search = Search(line(0, 10, 20), np.ones(15), rng, 300, 1e-4)
+    tried = []
+    monkeypatch.setattr(search, "_moves", lambda state: moves)
+    monkeypatch.setattr(search, "_try", lambda state, moves, pairs: tried.append(pairs[0]))
+    search._step(search.settle(np.array([[-10.0], [0.0], [10.0]])), 3)
+    assert tried[:2] == [(0, 2), (2, 1)]  # by gain less loss: -2, then -4
+
+
 def test_updating_what_has_moved_is_enough(rng):
     """The update after some centers have moved agrees with all distances."""
     X, w = rng.uniform(0, 100, (500, 3)), rng.integers(1, 30, 500).astype(float)
@@ -97,9 +108,9 @@ def test_a_center_does_not_split_the_cluster_it_would_be_merged_with(rng):
     gains, losses = np.array([10.0, 8.0, 0.0]), np.array([0.0, 5.0, 9.0])
     moves = Moves(gains, np.zeros((3, 2, 1)), losses, partners=np.array([2, 0, 1]))
     search = Search(np.arange(3.0)[:, None], np.ones(3), rng, 300, 1e-4)
-    assert search._candidates(moves, 1) == [(0, 2)]
+    assert search._candidates(moves, [(1, 0)], 1) == [(0, 2)]
     free = Moves(gains, moves.parts, losses, partners=np.array([2, 2, 1]))
-    assert search._candidates(free, 1) == [(0, 1)]
+    assert search._candidates(free, [(1, 0)], 1) == [(0, 1)]
 
 
 def test_a_sample_has_rows_of_every_cluster():

@@ -283,7 +283,8 @@ class Search:
                 return after
             tried += 1
             n_good //= 2
-        for pair in self._candidates(moves, max(0, n_tries - tried)):
+        done = pairs[:1] if tried else []  # alone, the last that was tried
+        for pair in self._candidates(moves, done, max(0, n_tries - tried)):
             if self.work >= self.limit:
                 break
             after = self._try(state, moves, [pair])
@@ -298,12 +299,19 @@ class Search:
         after = self.settle(centers, state)
         return after if after.objective < state.objective * (1 - MIN_GAIN) else None
 
-    def _candidates(self, moves: Moves, n: int) -> list[tuple[int, int]]:
-        """Choose single moves: half of them by expected gain, half at random with a preference."""
+    def _candidates(
+        self, moves: Moves, done: list[tuple[int, int]], n: int
+    ) -> list[tuple[int, int]]:
+        """Choose single moves: half of them by expected gain, half at random with a preference.
+
+        Those of `done` have been tried.
+        """
         net = moves.gains[:, None] - moves.losses
         np.fill_diagonal(net, -np.inf)
         net[moves.partners, np.arange(len(net))] = -np.inf
-        best = np.argsort(net, axis=None, kind="stable")[::-1][1 : 1 + (n + 1) // 2]
+        for pair in done:
+            net[pair] = -np.inf
+        best = np.argsort(net, axis=None, kind="stable")[::-1][: (n + 1) // 2]
         pairs = [divmod(int(place), len(net)) for place in best if np.isfinite(net.flat[place])]
         share = moves.gains / moves.gains.sum() if moves.gains.any() else None
         cheap = np.argsort(moves.losses, kind="stable")
