@@ -23,8 +23,9 @@ from fedjigsaw.kernels.kmeans import Problem, kmeans, kmeans_many, nearest_cente
 
 pytest.importorskip("numba")
 batches = pytest.importorskip("fedjigsaw.kernels.compiled.batches")
+plain_search = pytest.importorskip("fedjigsaw.kernels.compiled.plain_search")
 NUMBA = NumbaBackend()
-SHAPES = {"matrix": (40, 3, 5), "tiles": (3000, 3, 5), "many columns": (60, 70, 4)}
+SHAPES = {"plain": (40, 3, 5), "tiles": (3000, 3, 5), "many columns": (60, 70, 4)}
 
 
 def blobs(n, d, k, seed=0):
@@ -193,8 +194,8 @@ def test_given_centers_without_rows_get_some():
     far = np.vstack([X[:2], [[1e4, 1e4]]])
     rng = np.random.default_rng(0)
     alone = kmeans(X, 3, rng=rng, init=far, backend=NUMBA)
-    (in_matrix,) = settle_many([Problem(X, 3, rng)], [far], backend=NUMBA)
-    for found in (alone, in_matrix):
+    (in_columns,) = settle_many([Problem(X, 3, rng)], [far], backend=NUMBA)
+    for found in (alone, in_columns):
         assert (found.counts > 0).all()
         assert len(found.centers) == 3
 
@@ -202,13 +203,13 @@ def test_given_centers_without_rows_get_some():
 def test_rows_that_may_not_be_written_are_not_compiled_for():
     X = blobs(40, 2, 3)
     bits_before = bits([kmeans(X, 3, rng=np.random.default_rng(0), backend=NUMBA)])
-    compiled_for = len(batches._run.signatures)
+    compiled_for = len(plain_search.search.signatures)
     X.setflags(write=False)
     columns = np.asfortranarray(X)
     for rows in (X, columns):
         found = kmeans(rows, 3, rng=np.random.default_rng(0), backend=NUMBA)
         assert bits([found]) == bits_before
-    assert len(batches._run.signatures) == compiled_for
+    assert len(plain_search.search.signatures) == compiled_for
 
 
 @pytest.mark.parametrize("n", [60, 3000])

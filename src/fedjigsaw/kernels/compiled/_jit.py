@@ -20,8 +20,9 @@ def compiled(function: Callable[..., Any]) -> Any:
     Nothing checks that a place is within an array. So arrays of places begin as zeros, not empty:
     where a distance is NaN, no comparison sets one.
 
-    An array is copied into part of another by a loop: for ``a[:] = b``, numba also compiles the
-    words of an error with both shapes, which takes seconds.
+    To compile takes seconds, which grow with the number of lines, and with that of functions and
+    types that these call. An array is copied into part of another by a loop: for ``a[:] = b``,
+    numba also compiles the words of an error with both shapes.
     """
     options: dict[str, Any] = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
     try:

@@ -12,12 +12,12 @@ import numpy as np
 from fedjigsaw._steps import tell_step
 from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.compiled import matrix_search, tile_search
-from fedjigsaw.kernels.compiled._jit import compiled
+from fedjigsaw.kernels.compiled import plain_search, tile_search
 from fedjigsaw.kernels.compiled.statistics import describe
 
-MOST_IN_MATRIX = 2048  # rows of which all distances are kept: 32 MB
-A_CALL = 300_000  # operations in the time that it takes to call the search in tiles
+# Rows, and rows times clusters, up to which all rows are looked at in each step. From there on,
+# tiles and bounds pay; they take longer to compile.
+FEW_ROWS, FEW_PAIRS = 2048, 2**16
 PARTS_PER_THREAD = 8  # parts of unequal clients, so that threads end at about the same time
 
 
@@ -121,7 +121,8 @@ def cluster(
     )
     if given is not None:
         n_init = 1
-    small = _fits_matrix(batch.ends - starts, d, batch.n_clusters, n_init)
+    n_rows = batch.ends - starts
+    small = (n_rows <= FEW_ROWS) & (n_rows * batch.n_clusters <= FEW_PAIRS)
     threads = available_threads()
     large = [(i, slice(int(starts[i]), int(batch.ends[i]))) for i in np.flatnonzero(~small)]
     # starts side by side hold one client at a time; many clients, or single starts, go in turn
@@ -134,15 +135,18 @@ def cluster(
         made.labels[place] = labels
     n_parts = min(m, PARTS_PER_THREAD * threads) if threads > 1 else 1
     cuts = np.searchsorted(batch.ends, np.linspace(0, len(batch.X), n_parts + 1)[1:-1])
-    rows = (batch.X, batch.weights, starts, batch.ends, batch.n_clusters, batch.seeds, small)
-    init = np.empty((0, d)) if given is None else given
-    statistics = (made.centers, made.counts, made.sse, made.extents)
-    tasks = [
-        (*rows, init, n_init, max_iter, one, end, made.labels, made.first, made.found, *statistics)
-        for one, end in pairwise([0, *cuts.tolist(), m])
-        if one < end
-    ]
-    for _ in _side_by_side(_run, tasks, threads):
+    rows = (batch.X, batch.weights, starts, batch.ends, batch.n_clusters)
+    init = np.empty((0, d)) if given is None else np.ascontiguousarray(given)
+    options = (batch.seeds, small, first, init, n_init, max_iter, float(tol))
+    statistics = (made.centers, made.counts, made.sse, made.extents, made.found)
+
+    def work(one: int, end: int) -> None:
+        if small[one:end].any():
+            plain_search.search(*rows, *options, one, end, made.labels)
+        describe(*rows, first, one, end, made.labels, *statistics)
+
+    parts = [(one, end) for one, end in pairwise([0, *cuts.tolist(), m]) if one < end]
+    for _ in _side_by_side(work, parts, threads):
         pass
     return made
 
@@ -170,15 +174,6 @@ def _from_centers(rows: Floats, w: Floats, centers: Floats, max_iter: int, tol: 
     start = np.ascontiguousarray(centers - rows.mean(axis=0))
     tile_search.from_centers(tiles, w, norms, start, max_iter, tol, labels)
     return labels.reshape(-1)[: len(rows)]
-
-
-def _fits_matrix(n: Ints, d: int, k: Ints, n_init: int) -> Any:
-    """Say whether a matrix of distances costs less than tiles, by the operations of each."""
-    n, k = n.astype(np.float64), k.astype(np.float64)
-    seeding = k * (2 + np.log(k)) * n
-    matrix = n**2 * d + n_init * (seeding + 3 * n**2)
-    tiles = A_CALL + n_init * (2 * seeding * d + 4 * n * k * d + 256 * k)
-    return (n <= MOST_IN_MATRIX) & (matrix <= tiles)
 
 
 def _in_tiles(
@@ -215,21 +210,3 @@ def _side_by_side(
         return
     with ThreadPoolExecutor(threads) as pool:
         yield from pool.map(lambda task: function(*task), tasks)
-
-
-@compiled
-def _run(
-    X, w, starts, ends, n_clusters, seeds, small, init, n_init, max_iter, one, end,
-    labels, first, found, centers, counts, sse, extents,
-):  # fmt: skip
-    """Cluster the rows of some small clients, and describe the clusters of all."""
-    for i in range(one, end):
-        a, b, k, at = starts[i], ends[i], n_clusters[i], first[i]
-        if small[i] and len(init):
-            matrix_search.from_centers(X[a:b], w[a:b], init[at : at + k], max_iter, labels[a:b])
-        elif small[i]:
-            matrix_search.best_of(X[a:b], w[a:b], k, n_init, max_iter, seeds[i], labels[a:b])
-        found[i] = describe(
-            X[a:b], w[a:b], k, labels[a:b],
-            centers[at : at + k], counts[at : at + k], sse[at : at + k], extents[at : at + k],
-        )  # fmt: skip

@@ -6,33 +6,38 @@ from fedjigsaw.kernels.compiled._jit import compiled
 
 
 @compiled
-def describe(X, w, k, labels, centers, counts, sse, extents):
-    """Write the statistics of clusters, ordered by coordinates, and the labels in this order.
+def describe(
+    X, w, starts, ends, n_clusters, first, one, end, labels, centers, counts, sse, extents, found
+):
+    """Write statistics of the clusters of clients `one` to `end`, ordered by coordinates.
 
-    Labels without rows are left out. Return the number of clusters.
+    Labels are given this order. Those without rows are left out: `found` is the number of clusters
+    of each client, of which the first is at the place `first`.
     """
-    means, totals = _means(X, w, k, labels)
-    order = _by_coordinates(means, totals)
-    places = np.zeros(k, np.int64)
-    for place in range(len(order)):
-        j = order[place]
-        places[j] = place
-        counts[place] = totals[j]
-        for c in range(X.shape[1]):
-            centers[place, c] = means[j, c]
-        sse[place] = 0.0
-        extents[place] = 0.0
-    for i in range(len(X)):
-        place = places[labels[i]]
-        labels[i] = place
-        squared = 0.0
-        for c in range(X.shape[1]):
-            squared += (X[i, c] - centers[place, c]) ** 2
-        sse[place] += w[i] * squared
-        extents[place] = max(extents[place], squared)
-    for place in range(len(order)):
-        extents[place] = np.sqrt(extents[place])
-    return len(order)
+    for m in range(one, end):
+        a, b, k, at = starts[m], ends[m], n_clusters[m], first[m]
+        means, totals = _means(X[a:b], w[a:b], k, labels[a:b])
+        order = _by_coordinates(means, totals)
+        places = np.zeros(k, np.int64)
+        for place in range(len(order)):
+            j = order[place]
+            places[j] = at + place
+            counts[at + place] = totals[j]
+            for c in range(X.shape[1]):
+                centers[at + place, c] = means[j, c]
+            sse[at + place] = 0.0
+            extents[at + place] = 0.0
+        for i in range(a, b):
+            place = places[labels[i]]
+            labels[i] = place - at
+            squared = 0.0
+            for c in range(X.shape[1]):
+                squared += (X[i, c] - centers[place, c]) ** 2
+            sse[place] += w[i] * squared
+            extents[place] = max(extents[place], squared)
+        for place in range(at, at + len(order)):
+            extents[place] = np.sqrt(extents[place])
+        found[m] = len(order)
 
 
 @compiled
@@ -42,13 +47,12 @@ def _means(X, w, k, labels):
     Rows are compared with the first of their cluster, so that a column in which all are equal has
     that value, however large it is.
     """
-    first = np.full(k, -1)
-    sums, totals = np.zeros((k, X.shape[1])), np.zeros(k)
+    first, sums, totals = np.zeros(k, np.int64), np.zeros((k, X.shape[1])), np.zeros(k)
+    for i in range(len(X) - 1, -1, -1):
+        first[labels[i]] = i
     for i in range(len(X)):
         j, weight = labels[i], w[i]
         totals[j] += weight
-        if first[j] < 0:
-            first[j] = i
         for c in range(X.shape[1]):
             sums[j, c] += weight * (X[i, c] - X[first[j], c])
     for j in range(k):
