@@ -7,6 +7,7 @@ import pytest
 
 from fedjigsaw.bench.simulation import SHOWN
 from fedjigsaw.errors import FedJigsawError, UncertainNumberWarning
+from fedjigsaw.kernels.compiled import COMPILING, tell_compiling
 
 FAST = ["--runs", "2", "-p", "n_init=1", "--clients", "4"]
 
@@ -20,7 +21,21 @@ class TestDemo:
         for word in ("FeCA", "Centralized", "centers", "l2", "purity", "nmi", "bytes", "seconds"):
             assert word in done.stdout
         assert "Support of each cluster" in done.stdout
-        assert done.stderr == ""
+        assert done.stderr in ("", f"{COMPILING}\n")
+
+    def test_it_says_once_that_code_is_compiled(self, run, tmp_path, monkeypatch):
+        def compile_twice(seed, *, track):
+            tell_compiling()
+            tell_compiling()
+            raise FedJigsawError("enough")
+
+        told = []
+        monkeypatch.setattr("fedjigsaw.cli.bench.run_demo", compile_twice)
+        monkeypatch.setattr("fedjigsaw.cli._shared.err.print", told.append)
+        with pytest.raises(FedJigsawError, match="enough"):
+            run("demo", "--out", tmp_path / "demo.png")
+        tell_compiling()  # after the command, nobody listens
+        assert told == [COMPILING]
 
     def test_json_in_place_of_an_existing_picture(self, run, tmp_path):
         picture = tmp_path / "demo.svg"

@@ -12,6 +12,7 @@ from sklearn.metrics.cluster import contingency_matrix
 
 from fedjigsaw import CentralKMeans, FeCA, Jigsaw, compare, partition
 from fedjigsaw.errors import DataError, ExtraError, FailedRunsWarning, ParameterError
+from fedjigsaw.kernels.compiled import tell_compiling
 from fedjigsaw.methods import CLUSTERERS
 
 NUMBERS = ["objective_ratio", "ari", "nmi", "purity"]
@@ -139,6 +140,24 @@ class TestSeconds:
         assert max(row["seconds"] for row in found.rows) < 0.4
         assert start.fits[0] < 1000
         assert start.fits[1:] == [5000, 5000]
+
+    def test_a_fit_for_which_code_was_compiled_is_repeated(self, toy, rng):
+        fits = []
+
+        class Compiling(toy.ClientMeans):
+            method = "compiling"
+
+            def aggregate(self, summaries, broadcast, rng):
+                fits.append(sum(summary.n_samples for summary in summaries))
+                if fits.count(5000) == 1:  # only so many rows need the code
+                    tell_compiling()
+                    time.sleep(0.5)
+                return super().aggregate(summaries, broadcast, rng)
+
+        X = rng.normal(size=(5000, 1))
+        found = compare(Compiling, X, clients="iid", n_clients=2, n_clusters=2, seeds=2)
+        assert max(row["seconds"] for row in found.rows) < 0.4
+        assert fits[1:] == [5000, 5000, 5000]
 
     def test_what_goes_wrong_before_is_not_told_twice(self, toy):
         with pytest.warns(FailedRunsWarning) as caught:

@@ -20,6 +20,7 @@ from fedjigsaw.kernels.backends import (
 )
 from fedjigsaw.kernels.compiled import sizes
 from fedjigsaw.kernels.kmeans import Problem, kmeans, kmeans_many, nearest_centers, settle_many
+from fedjigsaw.kernels.warm import compile_kernels
 
 pytest.importorskip("numba")
 batches = pytest.importorskip("fedjigsaw.kernels.compiled.batches")
@@ -258,6 +259,35 @@ def test_it_works_where_no_folder_can_be_written(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert 0 <= float(done.stdout) < 1
+
+
+def test_kernels_can_be_compiled_before():
+    compile_kernels()
+    told = []
+    with compiled.on_compiling(lambda: told.append(1)):
+        for n in (50, 5000):
+            kmeans(blobs(n, 3, 4), 4, rng=np.random.default_rng(0), backend=NUMBA)
+    assert not told
+
+
+@pytest.mark.slow
+def test_the_first_fit_compiles_only_what_it_needs(tmp_path):
+    code = """
+import numpy as np
+from fedjigsaw import Jigsaw
+from fedjigsaw.kernels import compiled
+names = []
+with compiled.on_compiling(lambda: names.append(1)):
+    X = np.random.default_rng(0).normal(size=(4_000, 4))
+    Jigsaw(10, random_state=0).fit(X, clients=np.arange(4_000) % 10)
+print(len(names))
+"""
+    words, environment = [sys.executable, "-c", code], {"NUMBA_CACHE_DIR": str(tmp_path)}
+    done = [
+        int(subprocess.check_output(words, env={**os.environ, **environment})) for _ in range(2)
+    ]
+    assert 0 < done[0] <= 35
+    assert done[1] == 0  # kept for the next start
 
 
 @pytest.mark.parametrize("given", [False, True])

@@ -6,7 +6,8 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache, partial
 from math import isfinite
 from pathlib import Path
 from time import perf_counter
@@ -20,6 +21,7 @@ from fedjigsaw import errors
 from fedjigsaw._steps import listening
 from fedjigsaw.errors import DataError, ParameterError, unwritable
 from fedjigsaw.io.regular import check_regular
+from fedjigsaw.kernels.compiled import COMPILING, on_compiling
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -185,6 +187,11 @@ def say(text: str) -> None:
     """Print a line at once, also into a pipe: for commands that run for long."""
     out.print(escape(text))
     out.file.flush()
+
+
+def compiling_told() -> AbstractContextManager[None]:
+    """Say once, on the error stream, if code is compiled in the block, which takes long."""
+    return on_compiling(cache(partial(err.print, COMPILING)))
 
 
 def track(items: Iterable[T], label: str) -> Iterator[T]:

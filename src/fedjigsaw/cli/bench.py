@@ -19,6 +19,7 @@ from fedjigsaw.cli._shared import (
     check_outputs,
     choice,
     cluster_count,
+    compiling_told,
     escape,
     out,
     parse_params,
@@ -81,7 +82,8 @@ def demo(
     """
     check_outputs(picture, rows_file, force=force)
     pictures.check_format(picture.suffix)
-    result = run_demo(seed, track=partial(track, label="Methods"))
+    with compiling_told():
+        result = run_demo(seed, track=partial(track, label="Methods"))
     figure = pictures.roadmap(result.fitted, result.data, result.clients)
     write_whole(picture, pictures.render(figure, picture.suffix), replace=force)
     if rows_file is not None:

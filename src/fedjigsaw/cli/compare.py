@@ -29,6 +29,7 @@ from fedjigsaw.cli._shared import (
     ParamFlag,
     check_outputs,
     choice,
+    compiling_told,
     escape,
     out,
     parse_params,
@@ -243,7 +244,8 @@ def compare_methods(
     problem = replace(problem, data=replace(data, X=scale_rows(data.X, scaler)))
     seeds = range(seed, seed + (runs or (RUNS if promises else 1)))
     task = Task(problem, k or data.n_clusters, seeds, parse_params(param), scaler, skipped, caption)
-    report = report_costs(task, promises, method) if promises else report_methods(task, method)
+    with compiling_told():
+        report = report_costs(task, promises, method) if promises else report_methods(task, method)
     results = {
         "Picture": (picture, pictures.render(report.figure, picture.suffix)),
         "Page": (html, b"" if html is None else _page(report, task)),

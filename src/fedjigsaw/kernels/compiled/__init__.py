@@ -4,8 +4,29 @@ They need the extra ``fast``, and everything works without them. Modules of this
 numba, which takes a while, so they are imported where they are used.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
+
+COMPILING = "Compiling for this machine, once: it takes some seconds, and the next start finds it."
+_listeners: list[Callable[[], object]] = []
+
+
+@contextmanager
+def on_compiling(listener: Callable[[], object]) -> Iterator[None]:
+    """Call the listener whenever numba begins to compile a function that it finds in no cache."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def tell_compiling() -> None:
+    """Call the listeners."""
+    for listener in _listeners:
+        listener()
 
 
 @cache

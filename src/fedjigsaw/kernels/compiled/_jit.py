@@ -4,10 +4,24 @@ from collections.abc import Callable
 from typing import Any
 
 from numba import njit
+from numba.core import event
+
+from fedjigsaw.kernels.compiled import tell_compiling
 
 # Sums may be reassociated, so that they are computed in vectors. The order is fixed when a function
 # is compiled, so the same input gives the same bits in every run.
 FAST = {"arcp", "contract", "nsz", "reassoc"}
+
+
+class _Telling(event.Listener):
+    def on_start(self, event: object) -> None:
+        tell_compiling()
+
+    def on_end(self, event: object) -> None:
+        pass
+
+
+event.register("numba:compile", _Telling())
 
 
 def compiled(function: Callable[..., Any]) -> Any:
@@ -25,6 +39,8 @@ def compiled(function: Callable[..., Any]) -> Any:
     numba also compiles the words of an error with both shapes.
     """
     options: dict[str, Any] = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
+    if function.__name__.startswith("_"):  # Python does not call it: no wrapper to compile
+        options["no_cpython_wrapper"] = True
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # no folder for the machine code
