@@ -6,13 +6,16 @@ scikit-learn-intelex are measured where they are installed.
 """
 
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -34,6 +37,7 @@ from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many, nearest_cen
 from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.sites.region import most_centers
+from fedjigsaw.trust.plausibility import unexamined
 from measuring import (
     Row,
     alternate,
@@ -477,6 +481,60 @@ def auto(repeats: int = 3) -> Iterator[Row]:
         }
 
 
+FIRST_FIT = """
+import numpy as np
+from fedjigsaw import Jigsaw
+X = np.random.default_rng(0).normal(size=(4_000, 4))
+Jigsaw(10, random_state=0).fit(X, clients=np.arange(4_000) % 10)
+"""
+
+
+def first_minute() -> Iterator[Row]:
+    """Measure new processes that have nothing compiled: `make demo` and a first fit."""
+    demo = [str(Path(sys.executable).parent / "fedjigsaw"), "demo", "--out", "demo.png"]
+    commands = {"demo": (demo, 20), "fit": ([sys.executable, "-c", FIRST_FIT], 10)}
+    for name, (words, target) in commands.items():
+        with TemporaryDirectory() as folder:
+            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            run = partial(subprocess.run, words, cwd=folder, env=environment, check=True)
+            seconds = seconds_of(partial(run, capture_output=True))
+        yield {
+            "benchmark": "first_minute",
+            "command": name,
+            "seconds": seconds,
+            "threads": available_threads(),
+            "target": f"<= {target} s",
+        }
+
+
+CHECKS = "fedjigsaw.methods.jigsaw.examine"  # what looks at sites
+
+
+def sites(repeats: int = 5) -> Iterator[Row]:
+    """Measure `fit` of 30,000 rows of so many sites, and without looking at them. Target: 1.1."""
+    X = mixture(np.random.default_rng(0), 30_000, 8, 12)
+    for n_sites in (5, 30, 50, 64, 65, 200):
+        clients = np.arange(len(X)) % n_sites
+
+        def fit(clients: Ints = clients) -> None:
+            Jigsaw(12, random_state=0).fit(X, clients=clients)
+
+        def pass_through(fit: Callable[[], None] = fit) -> None:
+            with patch(CHECKS, lambda received, *args, **options: unexamined(received)):
+                fit()
+
+        fit()
+        times = alternate({"fit": fit, "without": pass_through}, repeats)
+        yield {
+            "benchmark": "sites",
+            "n_sites": n_sites,
+            **{f"{name}_seconds": value for name, value in times.items()},
+            "ratio": times["fit"] / times["without"],
+            "threads": available_threads(),
+            "target": "<= 1.1",
+        }
+
+
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "small_clients": small_clients,
     "many_clients": many_clients,
@@ -487,6 +545,8 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "grouping": grouping,
     "region": region,
     "auto": auto,
+    "first_minute": first_minute,
+    "sites": sites,
 }
 
 
