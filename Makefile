@@ -1,6 +1,6 @@
 # Two commands for a fresh machine; each sets up what it needs in .venv.
 #   make demo   install the core, cluster a generated data set over ten clients, write demo.png
-#   make test   run ruff, mypy, import-linter, and pytest with doctests
+#   make test   run ruff, mypy, import-linter, the check of sizes, and pytest with doctests
 #   make quick  run the tests without the slow ones, the federation and DeepFeCA: under two minutes
 #   make test-long  run the long tests that `make test` leaves out
 #   make coverage   run the tests of `make test`, and say which lines they miss: twice as long
@@ -60,6 +60,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python .ci/size.py
 
 # Measure speed and memory, as ratios, and replace their rows in results/benchmarks.jsonl.
 bench: $(VENV)/.dev
