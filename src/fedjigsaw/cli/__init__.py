@@ -10,12 +10,14 @@ import atexit
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
 started = False  # whether this process was started as the command
+words = sys.argv[1:]  # of the command that runs
 
 
 def main() -> None:

@@ -6,14 +6,13 @@ from functools import cached_property
 from importlib import import_module
 from typing import Annotated, Any
 
-import click
 import typer
 from typer.core import TyperCommand, TyperGroup
-from typer.main import get_group
+from typer.main import get_command
 
 from fedjigsaw import __version__, cli
 from fedjigsaw._imports import spare_imports
-from fedjigsaw.cli._plugins import PLUGGABLE, add_option
+from fedjigsaw.cli._declared import Command
 from fedjigsaw.cli._shared import out, print_error
 from fedjigsaw.errors import FedJigsawError
 
@@ -115,7 +114,7 @@ class Later(TyperCommand):
         self.place = place
 
     @cached_property
-    def command(self) -> click.Command:
+    def command(self) -> Command:
         """The command itself."""
         module, _, group = self.place.partition(":")
         if cli.started:
@@ -123,17 +122,16 @@ class Later(TyperCommand):
         with cli.importing():
             part: typer.Typer = getattr(import_module(f"fedjigsaw.cli.{module}"), group or "app")
         _unwrap_help(part)
-        found = get_group(part)
-        if group:
-            return found
-        command = found.commands[str(self.name)]
-        if self.name in PLUGGABLE:
-            add_option(command)
+        whole = typer.Typer(add_completion=False)
+        whole.add_typer(part, name=self.name if group else None)
+        found: Any = get_command(whole)
+        command: Command = found.commands[self.name]
         return command
 
-    def make_context(self, *args: Any, **options: Any) -> click.Context:
+    def make_context(self, info_name: str | None, args: list[str], *more: Any, **named: Any) -> Any:
         """Parse the words that follow the name of the command."""
-        return self.command.make_context(*args, **options)
+        cli.words = [str(self.name), *args]
+        return self.command.make_context(info_name, args, *more, **named)
 
 
 class Commands(TyperGroup):

@@ -10,11 +10,12 @@ import io
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
-import click
 import typer
+from typer.core import TyperArgument
 
+from fedjigsaw.cli._declared import Parameter, parameters
 from fedjigsaw.cli._shared import escape, out, print_json
 from fedjigsaw.errors import FedJigsawError, ParameterError, did_you_mean
 from fedjigsaw.io._codec import read_bounded
@@ -74,25 +75,25 @@ def was_given(context: typer.Context, name: str) -> bool:
 # --------------------------------------------------------------------------------- reading a file
 
 
-def settable(command: click.Command) -> dict[str, click.Parameter]:
+def settable(command: Any) -> dict[str, Parameter]:
     """Return the parameters that a config file may have, by their keys."""
     return {
         key_of(parameter): parameter
-        for parameter in command.params
+        for parameter in parameters(command)
         if parameter.name not in NOT_IN_FILE
     }
 
 
-def key_of(parameter: click.Parameter) -> str:
+def key_of(parameter: Parameter) -> str:
     """Return the key of a parameter: the long name of an option, the name of an argument."""
-    if isinstance(parameter, click.Argument):
+    if isinstance(parameter, TyperArgument):
         return str(parameter.name)
     return max(parameter.opts, key=len).removeprefix("--")
 
 
 def read_config(context: typer.Context, path: Path) -> dict[str, Any]:
     """Read a config file of a command. A mistake is a ParameterError with file and key."""
-    known = settable(context.command)
+    known, kinds = settable(context.command), kinds_of(context.command)
     found: dict[str, Any] = {}
     for key, value in _load(path).items():
         if key not in known:
@@ -100,10 +101,10 @@ def read_config(context: typer.Context, path: Path) -> dict[str, Any]:
             raise ParameterError(f"{path}: unknown key {key!r}. {advice}")
         parameter = known[key]
         try:
-            given = _convert(parameter, value, path.resolve().parent)
-            parameter.type_cast_value(context, given)
-        except (click.BadParameter, FedJigsawError) as error:
-            reason = error.message if isinstance(error, click.BadParameter) else str(error)
+            given = _convert(parameter, kinds[str(parameter.name)], value, path.resolve().parent)
+            parameter.process_value(context, given)
+        except (typer.BadParameter, FedJigsawError) as error:
+            reason = error.message if isinstance(error, typer.BadParameter) else str(error)
             raise ParameterError(f"{path}: {key}: {reason}") from error
         found[str(parameter.name)] = given
     return found
@@ -117,20 +118,19 @@ def _load(path: Path) -> dict[str, Any]:
         raise ParameterError(f"{path} is not a TOML file: {error}.") from error
 
 
-def _convert(parameter: click.Parameter, value: Any, folder: Path) -> Any:
+def _convert(parameter: Parameter, kind: str, value: Any, folder: Path) -> Any:
     """Return a value of a file as the command line would have it."""
     if parameter.multiple:
         values = value if isinstance(value, list) else [value]
-        return [_convert_one(parameter, each, folder) for each in values]
-    return _convert_one(parameter, value, folder)
+        return [_convert_one(parameter, kind, each, folder) for each in values]
+    return _convert_one(parameter, kind, value, folder)
 
 
-def _convert_one(parameter: click.Parameter, value: Any, folder: Path) -> Any:
-    kind = kind_of(parameter)
+def _convert_one(parameter: Parameter, kind: str, value: Any, folder: Path) -> Any:
     if kind == "text" and isinstance(value, list):
         value = _joined(value)
     if not isinstance(value, KINDS[kind]) or (isinstance(value, bool) and kind != TRUTH):
-        raise click.BadParameter(f"{value!r} is not {ARTICLES.get(kind, 'a')} {kind}.")
+        raise typer.BadParameter(f"{value!r} is not {ARTICLES.get(kind, 'a')} {kind}.")
     if kind == "path" or (parameter.name in FILE_OR_NUMBERS and _may_be_a_file(value)):
         return str(folder / Path(value).expanduser())
     return value
@@ -162,15 +162,19 @@ KINDS: Mapping[str, Any] = {
 ARTICLES = {TRUTH: "either"}
 
 
-def kind_of(parameter: click.Parameter) -> str:
-    """Return what the value of a parameter is: one of `KINDS`."""
-    if isinstance(parameter.type, click.types.BoolParamType):
-        return TRUTH
-    if isinstance(parameter.type, click.types.IntParamType):
-        return "whole number"
-    if isinstance(parameter.type, click.types.FloatParamType):
-        return "number"
-    return "path" if isinstance(parameter.type, click.Path) else "text"
+KIND_OF = {bool: TRUTH, int: "whole number", float: "number", Path: "path"}
+
+
+def kinds_of(command: Any) -> dict[str, str]:
+    """Return what the value of each parameter is, or each of its values: one of `KINDS`."""
+    hints = get_type_hints(command.callback) if command.callback else {}
+    return {str(each.name): _kind(hints[str(each.name)]) for each in parameters(command)}
+
+
+def _kind(hint: Any) -> str:
+    while parts := [part for part in get_args(hint) if part is not type(None)]:
+        hint = parts[0] if len(parts) == 1 else str
+    return KIND_OF.get(hint, "text")
 
 
 # ------------------------------------------------------------------------------------- printing

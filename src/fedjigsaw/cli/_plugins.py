@@ -1,38 +1,14 @@
-"""The option --plugin: methods and splits of one's own file, for one command."""
+"""The option --plugin: methods and splits of one's own file, for one command.
 
-from collections.abc import Sequence
+Only commands that run in one process have it; sites of a federation know what is installed there.
+"""
 
-import click
-from typer.core import TyperOption
+from typing import Annotated
 
-# commands that run in one process; sites of a federation know only what is installed there
-PLUGGABLE = ("aggregate", "compare", "diff", "methods", "simulate", "summarize")
-HELP = (
-    "Run this Python file, or import this module, and use the methods that it defines; repeat it "
-    "for several. Name a file only if you trust it: it can do everything that you can. Example: "
-    "--plugin my_ward.py"
-)
+import typer
 
 
-def add_option(command: click.Command) -> None:
-    """Give a command the option --plugin."""
-    option = TyperOption(
-        param_decls=["--plugin"],
-        type=str,
-        multiple=True,
-        default=(),
-        required=False,
-        nargs=1,
-        is_eager=True,  # what it defines can be named by the other options
-        expose_value=False,
-        callback=load,
-        metavar="FILE",
-        help=HELP,
-    )
-    command.params.append(option)
-
-
-def load(context: click.Context, option: click.Parameter, places: Sequence[str]) -> None:
+def load(context: typer.Context, places: list[str] | None) -> None:
     """Run the files that were named."""
     if not places or context.resilient_parsing:
         return
@@ -40,3 +16,17 @@ def load(context: click.Context, option: click.Parameter, places: Sequence[str])
 
     for place in places:
         register_all(place)
+
+
+PluginFlag = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plugin",
+        is_eager=True,  # what it defines can be named by the other options
+        callback=load,
+        metavar="FILE",
+        help="Run this Python file, or import this module, and use the methods that it defines; "
+        "repeat it for several. Name a file only if you trust it: it can do everything that you "
+        "can. Example: --plugin my_ward.py",
+    ),
+]

@@ -47,10 +47,10 @@ def _in_own_words(text: str) -> str:
     """Return a message in the words of the command that is running."""
     if not any(part in text for part in ("=", "Changes.", "lient")):
         return text
-    from fedjigsaw.cli._spelling import as_options, as_sites, running
+    from fedjigsaw.cli import words
+    from fedjigsaw.cli._spelling import as_options, as_sites, command_of
 
-    words = sys.argv[1:]
-    command = running(words)
+    command = command_of(words)
     return as_options(as_sites(text, command, words), command, words)
 
 

@@ -14,8 +14,9 @@ from itertools import pairwise
 from os.path import abspath, realpath
 from typing import Any
 
-import click
+from typer.core import TyperOption
 
+from fedjigsaw.cli._declared import Command, parameters
 from fedjigsaw.errors import ExtraError
 
 PYTHON = {"True": True, "False": False}
@@ -48,7 +49,7 @@ CHANGES = {
 CHANGE = re.compile(rf"\bChanges\.({'|'.join(CHANGES)})\b(?:\[({NAME})\])?")
 
 
-def as_options(text: str, command: click.Command | None, words: Sequence[str] = ()) -> str:
+def as_options(text: str, command: Command | None, words: Sequence[str] = ()) -> str:
     """Spell what a message says about parameters as options of a command, or of those of a site.
 
     A value of a parameter that only methods have becomes ``-p name=value``. What is no parameter
@@ -56,8 +57,7 @@ def as_options(text: str, command: click.Command | None, words: Sequence[str] = 
 
     Examples
     --------
-    >>> cells = click.Option(["--cells"])
-    >>> as_options("Use cells='shared' at all sites.", click.Command("x", params=[cells]))
+    >>> as_options("Use cells='shared' at all sites.", command_of(["aggregate"]))
     'Use --cells shared at all sites.'
     """
     options = dict(_options(command))
@@ -108,12 +108,12 @@ def _change(found: re.Match[str]) -> str:
     return f"{option} {shlex.quote(value.format(ast.literal_eval(found[2])))}"
 
 
-def as_sites(text: str, command: click.Command, words: Sequence[str] = ()) -> str:
+def as_sites(text: str, command: Command | None, words: Sequence[str] = ()) -> str:
     """Call clients sites, unless a command splits data among clients, as those for papers do.
 
     Examples
     --------
-    >>> as_sites("Client 'my client' sent no counts.", click.Command("x"))
+    >>> as_sites("Client 'my client' sent no counts.", None)
     "Site 'my client' sent no counts."
     """
     if "clients" in dict(_options(command)):
@@ -121,7 +121,7 @@ def as_sites(text: str, command: click.Command, words: Sequence[str] = ()) -> st
     return _rewrite(CLIENT, lambda m: f"{'S' if m[1] == 'C' else 's'}ite{m[2]}", text, words)
 
 
-def _spelled(option: click.Option, value: str) -> str:
+def _spelled(option: TyperOption, value: str) -> str:
     """Return an option with its value; nothing if it cannot have this one."""
     if value == OPEN and not option.is_flag:
         return option.opts[0]
@@ -141,15 +141,15 @@ def _bare(value: str) -> str:
     return value.replace("'", "")
 
 
-def _options(command: click.Command | None) -> Iterator[tuple[str, click.Option]]:
-    for option in () if command is None else command.params:
-        if isinstance(option, click.Option):
+def _options(command: Command | None) -> Iterator[tuple[str, TyperOption]]:
+    for option in parameters(command):
+        if isinstance(option, TyperOption):
             for name in (option.name or "", *option.opts):
                 yield name.lstrip("-").replace("-", "_"), option
 
 
 @cache
-def _of_site() -> dict[str, click.Option]:
+def _of_site() -> dict[str, TyperOption]:
     return dict(_options(command_of([SITE])))
 
 
@@ -172,23 +172,16 @@ def _of_networks() -> dict[str, str | None]:
     return {name: OPTIONS.get(name) for name in DeepParameters.rules}
 
 
-def command_of(words: list[str]) -> click.Command:
+def command_of(words: list[str]) -> Command:
     """Return the command that the words of a command line begin with."""
     from typer.main import get_command
 
-    from fedjigsaw.cli._app import app
+    from fedjigsaw.cli._app import Later, app
 
     found: Any = get_command(app)
     for word in words:
-        if isinstance(found, click.Group) and word in found.commands:
+        if word in getattr(found, "commands", ()):
             found = found.commands[word]
-            if not isinstance(found, click.Group):
-                found = getattr(found, "command", found)  # one that is imported when it is called
-    command: click.Command = found
+            found = found.command if isinstance(found, Later) else found
+    command: Command = found
     return command
-
-
-def running(words: list[str]) -> click.Command:
-    """Return the command that is running, or was until an error ended it."""
-    context = click.get_current_context(silent=True)
-    return command_of(words) if context is None else context.command

@@ -12,6 +12,7 @@ from fedjigsaw import partition
 from fedjigsaw.bench.simulation import run_demo
 from fedjigsaw.bench.simulation import simulate as run_simulation
 from fedjigsaw.choice.findings import DOUBTFUL
+from fedjigsaw.cli._plugins import PluginFlag
 from fedjigsaw.cli._shared import (
     ForceFlag,
     JsonFlag,
@@ -195,6 +196,7 @@ def simulate(
     rows_file: RowsFlag = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
+    plugin: PluginFlag = None,
 ) -> None:
     """Split a data set among clients, cluster it, and measure: mean and deviation over runs.
 

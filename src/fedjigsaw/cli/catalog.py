@@ -6,6 +6,7 @@ import typer
 from rich.table import Table
 
 from fedjigsaw import datasets
+from fedjigsaw.cli._plugins import PluginFlag
 from fedjigsaw.cli._shared import JsonFlag, err, escape, out, print_json
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.methods import METHODS, Entry, others
@@ -17,7 +18,7 @@ data_app = typer.Typer(
 
 
 @app.command()
-def methods(as_json: JsonFlag = False) -> None:
+def methods(as_json: JsonFlag = False, plugin: PluginFlag = None) -> None:
     """List the methods and their parameters.
 
     Methods of other packages come last; where one cannot be used, it says why.

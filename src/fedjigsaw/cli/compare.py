@@ -22,6 +22,7 @@ from fedjigsaw.cli._options import (
     open_data_file,
     take_bounds,
 )
+from fedjigsaw.cli._plugins import PluginFlag
 from fedjigsaw.cli._shared import (
     CLUSTERS,
     ForceFlag,
@@ -204,6 +205,7 @@ def compare_methods(
     ] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
+    plugin: PluginFlag = None,
 ) -> None:
     """Run all methods on your own files, or on a named data set: one table, one picture.
 

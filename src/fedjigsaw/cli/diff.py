@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 
 from fedjigsaw import sites
+from fedjigsaw.cli._plugins import PluginFlag
 from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
@@ -48,6 +49,7 @@ def diff(
         ),
     ] = None,
     as_json: JsonFlag = False,
+    plugin: PluginFlag = None,
 ) -> None:
     """Compare two models: which clusters moved, are new or gone, and whether that is chance.
 

@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-import click
+from typer.core import TyperArgument, TyperGroup
 from typer.main import get_command
 
 from fedjigsaw.cli import _app, federation
-from fedjigsaw.cli._config import NOT_IN_FILE, key_of, kind_of
+from fedjigsaw.cli._config import NOT_IN_FILE, key_of, kinds_of
+from fedjigsaw.cli._declared import Command, Parameter, parameters
 from fedjigsaw.io.atomic import write_whole
 
 PAGE = Path("docs") / "configuration.md"
@@ -67,18 +69,18 @@ What a site answers is not here but in [policy.toml](federation.md#what-a-site-a
 
 def configuration_page() -> str:
     """Return the page."""
-    verbs = get_command(federation.app)
-    assert isinstance(verbs, click.Group)
-    return "\n".join([HEAD, *(_section(name, verbs.commands[name]) for name in COMMANDS)])
+    found = dict(all_commands("federation", get_command(federation.app)))
+    return "\n".join([HEAD, *(_section(name, found[f"federation {name}"]) for name in COMMANDS)])
 
 
-def _section(name: str, command: click.Command) -> str:
+def _section(name: str, command: Command) -> str:
     head = ["| key | variable | value | meaning |", "|---|---|---|---|"]
-    rows = (_row(name, each) for each in command.params if each.name != "help")
+    kinds = kinds_of(command)
+    rows = (_row(name, each, kinds[str(each.name)]) for each in parameters(command))
     return f"## federation {name}\n\n" + "\n".join([*head, *rows]) + "\n"
 
 
-def _row(name: str, parameter: click.Parameter) -> str:
+def _row(name: str, parameter: Parameter, kind: str) -> str:
     key = f"`{key_of(parameter)}`" if parameter.name not in NOT_IN_FILE else "(not in the file)"
     variable = f"`FEDJIGSAW_{name}_{parameter.name}`".upper()
     meaning, _, example = str(getattr(parameter, "help", "")).partition(" Example: ")
@@ -90,15 +92,15 @@ def _row(name: str, parameter: click.Parameter) -> str:
     if parameter.name in NOT_IN_FILE:
         text = f"`{max(parameter.opts, key=len)}`: {text}"
     needed = ", required" if parameter.required else ""
-    return f"| {key} | {variable} | {_value(parameter)}{needed} | {text} |"
+    return f"| {key} | {variable} | {_value(parameter, kind)}{needed} | {text} |"
 
 
-def _value(parameter: click.Parameter) -> str:
+def _value(parameter: Parameter, kind: str) -> str:
     """Return the kind of a value, or the names to choose from."""
     choices = re.fullmatch(r"\[(.*)\]", str(getattr(parameter, "metavar", None) or ""))
     if choices:
         return ", ".join(f"`{word}`" for word in choices[1].split("|"))
-    return kind_of(parameter)
+    return kind
 
 
 # --------------------------------------------------------------------------------- all commands
@@ -115,34 +117,37 @@ def commands_page() -> str:
     return "\n".join(parts)
 
 
-def top_commands() -> dict[str, click.Command]:
+def top_commands() -> dict[str, Command]:
     """Return the commands and groups of commands that come first after ``fedjigsaw``."""
-    group = get_command(_app.app)
-    assert isinstance(group, click.Group)
-    found = {}
-    for name, later in group.commands.items():
-        assert isinstance(later, _app.Later)
-        found[name] = later.command
-    return found
+    found = all_commands("fedjigsaw", get_command(_app.app))
+    return {words[1]: part for words, part in ((n.split(), p) for n, p in found) if len(words) == 2}
 
 
-def all_commands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
+def all_commands(name: str, command: Any) -> Iterator[tuple[str, Command]]:
     """Yield a command with its whole name and, of a group, all those below it."""
+    if isinstance(command, _app.Later):
+        command = command.command
     yield name, command
-    if isinstance(command, click.Group):
+    if isinstance(command, TyperGroup):
         for word, part in command.commands.items():
             yield from all_commands(f"{name} {word}", part)
 
 
-def _described(name: str, command: click.Command, level: str) -> Iterator[str]:
+def _described(name: str, command: Command, level: str) -> Iterator[str]:
     for whole, part in all_commands(name, command):
         yield f"{level if part is command else '####'} {whole}\n"
-        if not isinstance(part, click.Group):
-            pieces = part.collect_usage_pieces(click.Context(part, info_name=whole))
-            yield f"```text\n{' '.join([whole, *pieces])}\n```\n"
+        if not isinstance(part, TyperGroup):
+            names = [_name(one) for one in parameters(part) if isinstance(one, TyperArgument)]
+            yield f"```text\n{' '.join([whole, '[OPTIONS]', *names])}\n```\n"
         if part.help:
             yield "\n\n".join(map(_paragraph, part.help.split("\n\n"))) + "\n"
         yield from _tables(part)
+
+
+def _name(argument: TyperArgument) -> str:
+    """Return an argument as in a line of usage: [FILES]... if it may be left out."""
+    name = argument.metavar or str(argument.name).upper()
+    return (name if argument.required else f"[{name}]") + "..." * (argument.nargs != 1)
 
 
 def _paragraph(text: str) -> str:
@@ -163,27 +168,26 @@ def _prose(text: str) -> str:
     return "".join(parts)
 
 
-def _tables(command: click.Command) -> Iterator[str]:
+def _tables(command: Command) -> Iterator[str]:
     """Yield the tables of arguments and options, one for each panel of the help."""
-    shown = [each for each in command.params if not getattr(each, "hidden", False)]
-    shown = [each for each in shown if each.name != "help"]
+    shown = [each for each in parameters(command) if not each.hidden]
+    kinds = kinds_of(command)
 
-    def panel(parameter: click.Parameter) -> str:
-        kind = "Arguments" if isinstance(parameter, click.Argument) else "Options"
-        return str(getattr(parameter, "rich_help_panel", None) or kind)
+    def panel(parameter: Parameter) -> str:
+        kind = "Arguments" if isinstance(parameter, TyperArgument) else "Options"
+        return str(parameter.rich_help_panel or kind)
 
     places = {title: i for i, title in enumerate(dict.fromkeys(["Arguments", *map(panel, shown)]))}
-    for title, parameters in groupby(sorted(shown, key=lambda p: places[panel(p)]), key=panel):
+    for title, group in groupby(sorted(shown, key=lambda p: places[panel(p)]), key=panel):
         head = [f"| {title.lower()} | value | meaning |", "|---|---|---|"]
-        yield "\n".join([*head, *map(_option_row, parameters)]) + "\n"
+        yield "\n".join([*head, *(_option_row(one, kinds[str(one.name)]) for one in group)]) + "\n"
 
 
-def _option_row(parameter: click.Parameter) -> str:
+def _option_row(parameter: Parameter, kind: str) -> str:
     names = [*parameter.opts, *parameter.secondary_opts]
-    if isinstance(parameter, click.Argument):
-        metavar = parameter.make_metavar(click.Context(click.Command("")))
-        names = [re.sub(r"[\[\]]", "", str(metavar))]  # [FILES]... if it may be left out
-    whole = str(getattr(parameter, "help", None) or "")
+    if isinstance(parameter, TyperArgument):
+        names = [re.sub(r"[\[\]]", "", _name(parameter))]
+    whole = parameter.help or ""
     meaning, *rest = re.split(r"(Examples?): ", whole, maxsplit=1)
     text = _prose(re.sub(r"\s+", " ", meaning).strip())
     default = parameter.default
@@ -197,7 +201,7 @@ def _option_row(parameter: click.Parameter) -> str:
         text += f" {rest[0]}: `{shown}`".replace("|", "\\|")
     needed = ", required" if parameter.required else ""
     is_flag = bool(getattr(parameter, "is_flag", False))
-    value = "flag" if is_flag else _value(parameter) + needed
+    value = "flag" if is_flag else _value(parameter, kind) + needed
     return f"| {', '.join(f'`{name}`' for name in names)} | {value} | {text} |"
 
 

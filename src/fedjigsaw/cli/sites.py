@@ -31,6 +31,7 @@ from fedjigsaw.cli._options import (
     refuse_with_epsilon,
     written,
 )
+from fedjigsaw.cli._plugins import PluginFlag
 from fedjigsaw.cli._shared import (
     CLUSTERS,
     ForceFlag,
@@ -141,6 +142,7 @@ def summarize(
     data_set: DataSet = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
+    plugin: PluginFlag = None,
 ) -> None:
     """At a site: cluster the rows and write the one summary that leaves.
 
@@ -251,6 +253,7 @@ def aggregate(
     n_centers: RegionCenters = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
+    plugin: PluginFlag = None,
 ) -> None:
     """At the coordinator: aggregate the summaries of all sites into a model.
 
