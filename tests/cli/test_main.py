@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from fedjigsaw import __version__, sites
-from fedjigsaw.cli._app import app
+from fedjigsaw.cli._app import all_commands, app
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 
@@ -59,6 +59,17 @@ def test_paragraphs_of_help_fill_their_lines():
     keep = get_command(app).commands["federation"].command.commands["keep"]
     assert "With `run --ask new` or `--ask none`, kept summaries take part" in keep.help
     assert keep.help.count("\n\nExample: ") == 2
+
+
+def test_every_option_and_argument_says_what_it_is():
+    """With each version of Typer and click that is allowed."""
+    silent = [
+        f"{name} {parameter.name}"
+        for name, command in all_commands("fedjigsaw", get_command(app))
+        for parameter in command.params
+        if not parameter.help
+    ]
+    assert silent == []
 
 
 @pytest.mark.slow

@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+pytest.importorskip("flwr")
+
 from fedjigsaw import Model
 from fedjigsaw.cli import _run_tasks as module
 from fedjigsaw.errors import ParameterError

@@ -15,6 +15,7 @@ import pytest
 
 import fedjigsaw
 from fedjigsaw.cli import reference
+from fedjigsaw.cli._app import all_commands
 from pages_as_code import ROOT, blocks, page
 
 DOCS = ROOT / "docs"
@@ -169,7 +170,7 @@ def test_the_page_of_commands_has_every_command_and_option():
     )
     count = 0
     for first, command in reference.top_commands().items():
-        for name, part in reference.all_commands(f"fedjigsaw {first}", command):
+        for name, part in all_commands(f"fedjigsaw {first}", command):
             for parameter in part.params:
                 if parameter.name != "help" and not getattr(parameter, "hidden", False):
                     count += 1

@@ -6,7 +6,6 @@ import zipfile
 from datetime import date, datetime
 
 import numpy as np
-import openpyxl
 import pytest
 
 from fedjigsaw import sites
@@ -15,6 +14,7 @@ from fedjigsaw.errors import DataError
 from fedjigsaw.io import excel
 from fedjigsaw.io.tables import open_table
 
+openpyxl = pytest.importorskip("openpyxl")
 ENTITIES = ['<!ENTITY z0 "zzzzzzzzzz">', *(f'<!ENTITY z{j} "{f"&z{j - 1};" * 10}">' for j in range(1, 10))]  # fmt: skip
 BOMB = f"<!DOCTYPE x [{''.join(ENTITIES)}]>".encode()  # 10 GB
 

@@ -17,6 +17,7 @@ from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
 
+pytest.importorskip("opendp")
 DELTA = 1e-6
 ONE = multiplier_for(1.0, DELTA)
 

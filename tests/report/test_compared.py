@@ -3,9 +3,10 @@
 import itertools
 
 import pytest
-from matplotlib.colors import to_hex
 
 from fedjigsaw.report.compared import draw_comparison
+
+to_hex = pytest.importorskip("matplotlib.colors").to_hex
 
 COLORS = {"FeCA": "#d55e00", "Jigsaw": "#0072b2"}
 ROWS = [

@@ -2,6 +2,7 @@
 
 import inspect as inspect_source
 import sys
+from collections.abc import Iterator
 from functools import cached_property
 from importlib import import_module
 from typing import Annotated, Any
@@ -12,7 +13,7 @@ from typer.main import get_command
 
 from fedjigsaw import __version__, cli
 from fedjigsaw._imports import spare_imports
-from fedjigsaw.cli._declared import Command
+from fedjigsaw.cli._declared import Command, keep_help
 from fedjigsaw.cli._shared import out, print_error
 from fedjigsaw.errors import FedJigsawError
 
@@ -126,12 +127,24 @@ class Later(TyperCommand):
         whole.add_typer(part, name=self.name if group else None)
         found: Any = get_command(whole)
         command: Command = found.commands[self.name]
+        for _, each in all_commands("", command):
+            keep_help(each)
         return command
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **named: Any) -> Any:
         """Parse the words that follow the name of the command."""
         cli.words = [str(self.name), *args]
         return self.command.make_context(info_name, args, *more, **named)
+
+
+def all_commands(name: str, command: Any) -> Iterator[tuple[str, Command]]:
+    """Yield a command with its whole name and, of a group, all those below it."""
+    if isinstance(command, Later):
+        command = command.command
+    yield name, command
+    if isinstance(command, TyperGroup):
+        for word, part in command.commands.items():
+            yield from all_commands(f"{name} {word}", part)
 
 
 class Commands(TyperGroup):

@@ -1,6 +1,6 @@
 """What the command compare reports: methods side by side, or what privacy costs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -72,7 +72,7 @@ class Report:
 
     table: Table
     notes: Sequence[str]
-    figure: Any
+    draw: Callable[[], Any]
     content: Mapping[str, Any]
     latex: str
     csv: str
@@ -93,7 +93,7 @@ def report_methods(task: Task, methods: Sequence[str] | None) -> Report:
     return Report(
         replace(shown, caption=caption),
         notes,
-        found.plot(),
+        found.plot,
         content,
         marked.as_latex(escaped(caption) if task.caption is None else task.caption),
         found.to_csv(),
@@ -177,8 +177,8 @@ def report_costs(task: Task, promises: Sequence[Privacy], methods: Sequence[str]
     cells = " or ".join(sorted({row["cells"] for row in rows if row["epsilon"] is not None}))
     title = f"{task.title}, {count}, delta = {promise.delta:g}, {cells} cells"
     table = _cost_table(groups, title)
-    figure, latex = pictures.privacy_cost(rows), latex_table(table, caption=task.caption)
-    return Report(table, lines, figure, content, latex, _cost_csv(rows))
+    draw, latex = partial(pictures.privacy_cost, rows), latex_table(table, caption=task.caption)
+    return Report(table, lines, draw, content, latex, _cost_csv(rows))
 
 
 def parse_epsilons(text: str | None) -> list[float]:

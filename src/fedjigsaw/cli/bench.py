@@ -12,6 +12,7 @@ from fedjigsaw import partition
 from fedjigsaw.bench.simulation import run_demo
 from fedjigsaw.bench.simulation import simulate as run_simulation
 from fedjigsaw.choice.findings import DOUBTFUL
+from fedjigsaw.cli._config import was_given
 from fedjigsaw.cli._plugins import PluginFlag
 from fedjigsaw.cli._shared import (
     ForceFlag,
@@ -21,6 +22,7 @@ from fedjigsaw.cli._shared import (
     choice,
     cluster_count,
     compiling_told,
+    err,
     escape,
     out,
     parse_params,
@@ -31,7 +33,7 @@ from fedjigsaw.cli._shared import (
 )
 from fedjigsaw.comparison.measures import mean_and_std
 from fedjigsaw.comparison.tables import NUMBERS
-from fedjigsaw.errors import counted
+from fedjigsaw.errors import ExtraError, counted
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import write_rows
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, label_of
@@ -66,8 +68,24 @@ MethodFlag = Annotated[
 ]
 
 
+def drawable(context: typer.Context, picture: Path) -> Path | None:
+    """Check a picture's format; return None, and say so, if it needs an extra and is not asked for.
+
+    A command that draws by default works without its picture; one that was told to draw does not.
+    """
+    try:
+        pictures.check_format(picture.suffix)
+    except ExtraError as error:
+        if was_given(context, "picture"):
+            raise
+        err.print(f"No picture: {escape(str(error))}")
+        return None
+    return picture
+
+
 @app.command()
 def demo(
+    context: typer.Context,
     picture: PictureFlag = Path("demo.png"),
     rows_file: RowsFlag = None,
     seed: SeedFlag = 0,
@@ -81,25 +99,27 @@ def demo(
 
     Example: fedjigsaw demo -o demo.png
     """
-    check_outputs(picture, rows_file, force=force)
-    pictures.check_format(picture.suffix)
+    drawn = drawable(context, picture)
+    check_outputs(drawn, rows_file, force=force)
     with compiling_told():
         result = run_demo(seed, track=partial(track, label="Methods"))
-    figure = pictures.roadmap(result.fitted, result.data, result.clients)
-    write_whole(picture, pictures.render(figure, picture.suffix), replace=force)
+    if drawn is not None:
+        figure = pictures.roadmap(result.fitted, result.data, result.clients)
+        write_whole(drawn, pictures.render(figure, drawn.suffix), replace=force)
     if rows_file is not None:
         write_rows(rows_file, result.rows, replace=force)
     model = result.fitted[DEFAULT].model_
     if as_json:
         support = {name: values.tolist() for name, values in (support_of(model) or {}).items()}
-        print_json({"rows": list(result.rows), "support": support, "picture": str(picture)})
+        print_json({"rows": list(result.rows), "support": support, "picture": drawn and str(drawn)})
         return
     title = "15 Gaussians, 10 clients, Dirichlet(0.3)"
     print_table(measured_table([[row] for row in result.rows], title))
     out.print(f"{CLUSTERERS[DEFAULT].label}:")
     for line in describe_support(model):
         out.print(line)
-    out.print(f"Picture of all steps from data to centers: {escape(str(picture))}")
+    if drawn is not None:
+        out.print(f"Picture of all steps from data to centers: {escape(str(drawn))}")
 
 
 @app.command()

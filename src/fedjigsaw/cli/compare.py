@@ -38,7 +38,7 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
-from fedjigsaw.cli.bench import MethodFlag, PictureFlag, SeedFlag, print_table
+from fedjigsaw.cli.bench import MethodFlag, PictureFlag, SeedFlag, drawable, print_table
 from fedjigsaw.cli.report import check_page
 from fedjigsaw.comparison.files import default_columns, pool_files, standard_scaler
 from fedjigsaw.comparison.problems import Problem, deal_dataset, fixed
@@ -86,6 +86,7 @@ SplitFlag = Annotated[
 
 @app.command("compare")
 def compare_methods(
+    context: typer.Context,
     files: Annotated[
         list[Path] | None,
         typer.Argument(
@@ -215,8 +216,8 @@ def compare_methods(
 
     Example: fedjigsaw compare bern.csv lyon.parquet oslo.csv --columns age,dose --scale -k 4
     """
-    check_outputs(picture, html, latex, csv, force=force, inputs=files or [])
-    pictures.check_format(picture.suffix)
+    drawn = drawable(context, picture)
+    check_outputs(drawn, html, latex, csv, force=force, inputs=files or [])
     if html is not None:
         check_page(html)
     if caption is not None and latex is None:
@@ -249,7 +250,7 @@ def compare_methods(
     with compiling_told():
         report = report_costs(task, promises, method) if promises else report_methods(task, method)
     results = {
-        "Picture": (picture, pictures.render(report.figure, picture.suffix)),
+        "Picture": (drawn, pictures.render(report.draw(), drawn.suffix) if drawn else b""),
         "Page": (html, b"" if html is None else _page(report, task)),
         "LaTeX": (latex, f"{report.latex}\n".encode()),
         "CSV": (csv, f"{report.csv}\n".encode()),
@@ -258,7 +259,7 @@ def compare_methods(
     for path, content in written.values():
         write_whole(path, content, replace=force)
     if as_json:
-        print_json({**report.content, "skipped": skipped, "picture": str(picture)})
+        print_json({**report.content, "skipped": skipped, "picture": drawn and str(drawn)})
         return
     print_table(report.table)
     for line in report.notes:
@@ -316,5 +317,5 @@ def _page(report: Report, task: Task) -> bytes:
     }
     today = datetime.now(UTC).date()
     notes = dict.fromkeys([*report.content["findings"], *report.notes])
-    page = comparison_page(report.table, list(notes), report.figure, facts=facts, today=today)
+    page = comparison_page(report.table, list(notes), report.draw(), facts=facts, today=today)
     return render_page(page)

@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 from typer.core import TyperArgument, TyperGroup
 from typer.main import get_command
@@ -69,7 +68,7 @@ What a site answers is not here but in [policy.toml](federation.md#what-a-site-a
 
 def configuration_page() -> str:
     """Return the page."""
-    found = dict(all_commands("federation", get_command(federation.app)))
+    found = dict(_app.all_commands("federation", get_command(federation.app)))
     return "\n".join([HEAD, *(_section(name, found[f"federation {name}"]) for name in COMMANDS)])
 
 
@@ -119,22 +118,12 @@ def commands_page() -> str:
 
 def top_commands() -> dict[str, Command]:
     """Return the commands and groups of commands that come first after ``fedjigsaw``."""
-    found = all_commands("fedjigsaw", get_command(_app.app))
+    found = _app.all_commands("fedjigsaw", get_command(_app.app))
     return {words[1]: part for words, part in ((n.split(), p) for n, p in found) if len(words) == 2}
 
 
-def all_commands(name: str, command: Any) -> Iterator[tuple[str, Command]]:
-    """Yield a command with its whole name and, of a group, all those below it."""
-    if isinstance(command, _app.Later):
-        command = command.command
-    yield name, command
-    if isinstance(command, TyperGroup):
-        for word, part in command.commands.items():
-            yield from all_commands(f"{name} {word}", part)
-
-
 def _described(name: str, command: Command, level: str) -> Iterator[str]:
-    for whole, part in all_commands(name, command):
+    for whole, part in _app.all_commands(name, command):
         yield f"{level if part is command else '####'} {whole}\n"
         if not isinstance(part, TyperGroup):
             names = [_name(one) for one in parameters(part) if isinstance(one, TyperArgument)]

@@ -1,0 +1,139 @@
+"""Without any extra, a command works, or says in one sentence which extra to install."""
+
+import json
+import re
+import subprocess
+import sys
+from zipfile import ZipFile
+
+import numpy as np
+import pytest
+from typer.main import get_command
+
+from fedjigsaw.cli._app import all_commands, app
+
+EXTRAS = (
+    *("PIL", "cryptography", "daal", "flwr", "httpx", "jinja2", "matplotlib", "mlflow"),
+    *("numba", "onnx", "opendp", "openpyxl", "pandas", "polars", "prometheus_client", "sklearnex"),
+    *("torch", "uvicorn"),
+)
+SCRIPT = f"""
+import json, sys
+from importlib.machinery import PathFinder
+
+class Bare(PathFinder):
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        if name.partition(".")[0] not in {EXTRAS}:
+            return super().find_spec(name, path, target)
+
+sys.meta_path[sys.meta_path.index(PathFinder)] = Bare
+from typer.testing import CliRunner
+from fedjigsaw.cli import app
+
+for line in sys.stdin:
+    done = CliRunner().invoke(app, line.split())
+    error = done.exception
+    print(json.dumps([done.exit_code, getattr(error, "exit_code", None), str(error), done.stderr]))
+"""
+# every command, and the extra that it needs
+COMMANDS = {
+    "methods": None,
+    "demo --rows demo.jsonl": None,
+    "data": None,
+    "simulate --dataset iris --clients 2 --runs 1": None,
+    "compare a.csv b.csv -k 2": None,
+    "reproduce": None,
+    "stats a.csv -o a.stats": None,
+    "stats b.csv -o b.stats": None,
+    "scaler a.stats b.stats -o scaler.json": None,
+    "summarize a.csv -k 2 -o a.summary": None,
+    "summarize b.csv -k 2 -o b.summary": None,
+    "aggregate a.summary b.summary -k 2 -o model": None,
+    "assign a.csv --model model -o labels.csv": None,
+    "score a.csv --model model -o a.score": None,
+    "aggregate a.summary b.summary -k auto -o auto": None,
+    "inspect model": None,
+    "diff model model": None,
+    "report model -o model.html": "report",
+    "schema init a.csv b.csv -o schema.toml": None,
+    "schema check a.csv --schema schema.toml": None,
+    "schema apply a.csv --schema schema.toml -o a.parquet": None,
+    "schema json-schema": None,
+    "privacy status a.csv": None,
+    "privacy set-limit a.csv --epsilon 4": "privacy",
+    "federation init clinic --sites a,b": "flower",
+    "federation server clinic": "flower",
+    "federation site clinic/a --data a.csv": "flower",
+    "federation policy clinic/a": "flower",
+    "federation run clinic -k 2 -o model": "flower",
+    "federation status clinic": "flower",
+    "federation stop clinic 1": "flower",
+    "federation keep clinic a.summary": "flower",
+    "federation forget clinic a": "flower",
+    "federation add clinic c": "flower",
+    "federation remove clinic a": "flower",
+    "federation rekey clinic a": "flower",
+    "federation revoke clinic a": "flower",
+    "federation renew clinic": "flower",
+    "federation operator add clinic anna": "flower",
+    "federation operator remove clinic anna": "flower",
+    "federation operator list clinic": "flower",
+    "deep train --data photos -o net": "deep",
+    "deep evaluate net --data photos": "deep",
+    "deep embed photos --model net -o a.npy": "deep",
+    "deep export net -o net.onnx": "deep",
+    # options of commands that work without
+    "demo -o demo.svg --force": "plots",
+    "compare a.csv b.csv -k 2 --html page.html": "report",
+    "inspect auto --picture k.png": "plots",
+    "summarize a.csv -k 2 --epsilon 1 --bounds 0,20 -o c.summary": "privacy",
+    "summarize a.xlsx -k 2 -o c.summary": "excel",
+}
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """How each command ends: its code, that of an error of fedjigsaw, the error, what is told."""
+    folder = tmp_path_factory.mktemp("bare")
+    rng = np.random.default_rng(0)
+    for name in ("a", "b"):
+        rows = np.repeat([[0.0, 0.0], [9.0, 9.0]], 30, axis=0) + rng.normal(size=(60, 2)).round(3)
+        lines = [f"{x:.3f},{y:.3f}" for x, y in rows]
+        (folder / f"{name}.csv").write_text("\n".join(["age,dose", *lines]) + "\n")
+    with ZipFile(folder / "a.xlsx", "w") as book:
+        book.writestr("xl/workbook.xml", "")
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        input="".join(f"{words}\n" for words in COMMANDS),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(found) == len(COMMANDS), done.stderr
+    return dict(zip(COMMANDS, found, strict=True))
+
+
+@pytest.mark.parametrize("words", [words for words, extra in COMMANDS.items() if extra is None])
+def test_it_works(ended, words):
+    code, _, error, told = ended[words]
+    assert code == 0, (error, told)
+    if words.startswith(("demo", "compare")):  # and says that there is no picture
+        assert told.count("fedjigsaw[plots]") == 1
+
+
+@pytest.mark.parametrize("words", [words for words, extra in COMMANDS.items() if extra])
+def test_it_says_which_extra_to_install(ended, words):
+    _, code, error, _ = ended[words]
+    assert code == 7, error
+    assert re.findall(r"pip install 'fedjigsaw\[(\w+)\]'", error) == [COMMANDS[words]]
+    assert len(error.splitlines()) == 1
+
+
+def test_every_command_is_tried():
+    for name, command in all_commands("", get_command(app)):
+        words = name.strip()
+        if not hasattr(command, "commands") and words != "data fetch":  # from the network
+            assert any(f"{tried} ".startswith(f"{words} ") for tried in COMMANDS), words
