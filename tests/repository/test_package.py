@@ -1,7 +1,9 @@
 """Version, changelog and metadata agree, and the page of the package index has no dead link."""
 
+import ast
 import re
 import runpy
+import sys
 import tomllib
 from pathlib import Path
 
@@ -46,7 +48,35 @@ class TestIndexPage:
         assert len(made) > 0.9 * len(page("README.md"))
 
 
+OTHER_NAMES = {  # module -> what is installed
+    "PIL": "pillow",
+    "mlflow": "mlflow-skinny",
+    "sklearn": "scikit-learn",
+    "sklearnex": "scikit-learn-intelex",
+}
+USED_IF_THERE = {"clustering", "timm", "torchvision", "triton"}
+
+
+def imported_by(node):
+    """The modules that a statement imports."""
+    if isinstance(node, ast.Import):
+        return [one.name for one in node.names]
+    return [node.module] if isinstance(node, ast.ImportFrom) else []
+
+
 class TestDependencies:
+    def test_what_is_imported_is_declared(self):
+        groups = [PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()]
+        declared = {Requirement(text).name for group in groups for text in group}
+        imported = {
+            name.partition(".")[0]
+            for path in (ROOT / "src").rglob("*.py")
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            for name in imported_by(node)
+        }
+        others = imported - sys.stdlib_module_names - USED_IF_THERE
+        assert {OTHER_NAMES.get(name, name.replace("_", "-")) for name in others} <= declared
+
     def test_every_dependency_has_a_lower_bound(self):
         """`make oldest` tests it."""
         groups = {"core": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
