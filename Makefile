@@ -5,7 +5,8 @@
 #   make test-long  run the long tests that `make test` leaves out
 #   make coverage   run the tests of `make test`, and say which lines they miss: twice as long
 #   make release-check  build the package, try it in an empty environment, and leave it in dist/
-#   make oldest     run tests with the oldest dependencies that pyproject.toml allows
+#   make newest     first steps and tests with the newest dependencies, with extras and with none
+#   make oldest     the same with the oldest dependencies that pyproject.toml allows
 #   make site   build the documentation into build/site, offline; warnings and broken links are errors
 PYTHON ?= python3
 VENV := .venv
@@ -16,7 +17,7 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c $(CONSTRAIN
 # tests start hundreds of processes, which would compile all modules anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long coverage quick kernels oldest lint bench results docs site release-check clean
+.PHONY: demo test test-long coverage quick kernels newest oldest lint bench results docs site release-check clean
 
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
@@ -44,16 +45,27 @@ quick: kernels
 kernels: $(VENV)/.dev
 	$(BIN)/python .ci/kernels.py
 
-# The core and some extras with the oldest versions that are allowed, in an environment of its own.
-OLDEST := build/oldest
-oldest:
-	$(PYTHON) -m venv --clear $(OLDEST)
-	$(PYTHON) .ci/oldest.py > $(OLDEST)/oldest.txt
-	$(OLDEST)/bin/pip install --quiet --disable-pip-version-check -c $(OLDEST)/oldest.txt \
-	  -e ".[plots,report,excel,metrics,privacy]" hypothesis pandas polars pytest pytest-xdist pyyaml \
-	  scikit-fuzzy dp-accounting numba websockets "click<8.4"  # typer 0.16 loses help with later ones
-	$(OLDEST)/bin/python -m pytest -n 2 $(QUICK) \
-	  --ignore=tests/cli/test_run_tasks.py --ignore-glob='tests/flower_*.py'  # they need Flower
+# Environments of their own: empty but for the package, and then the tools of the tests.
+EXTRAS := plots,report,excel,fast,privacy
+TOOLS := hypothesis pandas polars pytest pytest-xdist pyyaml scikit-fuzzy dp-accounting websockets
+ENVIRONMENTS := build/newest build/bare build/oldest
+.PHONY: $(ENVIRONMENTS)
+build/newest build/oldest: WITH := [$(EXTRAS)]
+build/newest build/oldest: TRIED := $(QUICK)
+build/bare: TRIED := $(QUICK) $(BARE)
+build/oldest: PIP := -c build/oldest.txt
+
+newest: build/newest build/bare
+oldest: build/oldest
+
+$(ENVIRONMENTS):
+	$(PYTHON) -m venv --clear $@
+	$(PYTHON) .ci/oldest.py $(EXTRAS) > build/oldest.txt
+	$@/bin/pip install --quiet --disable-pip-version-check $(PIP) -e ".$(WITH)"
+	$@/bin/pip check
+	$@/bin/python .ci/first_steps.py
+	$@/bin/pip install --quiet --disable-pip-version-check $(PIP) $(TOOLS)
+	$@/bin/python -m pytest -n 2 --doctest-ignore-import-errors $(TRIED)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
