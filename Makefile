@@ -45,7 +45,8 @@ quick: kernels
 kernels: $(VENV)/.dev
 	$(BIN)/python .ci/kernels.py
 
-# Environments of their own: empty but for the package, and then the tools of the tests.
+# Environments of their own: empty but for the package, and then the tools of the tests. What Numba
+# compiles is kept there, too: another version would replace that of .venv.
 EXTRAS := plots,report,excel,fast,privacy
 TOOLS := hypothesis pandas polars pytest pytest-xdist pyyaml scikit-fuzzy dp-accounting websockets
 ENVIRONMENTS := build/newest build/bare build/oldest
@@ -54,6 +55,7 @@ build/newest build/oldest: WITH := [$(EXTRAS)]
 build/newest build/oldest: TRIED := $(QUICK)
 build/bare: TRIED := $(QUICK) $(BARE)
 build/oldest: PIP := -c build/oldest.txt
+$(ENVIRONMENTS): export NUMBA_CACHE_DIR = $(CURDIR)/$@/numba
 
 newest: build/newest build/bare
 oldest: build/oldest

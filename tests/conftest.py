@@ -6,6 +6,7 @@ import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -24,6 +25,17 @@ gc.disable()  # while tests are collected: nothing of what that makes is garbage
 
 # folder of tests or of the package -> marker
 FOLDERS = {"deep": "deep", "device": "deep", "flower": "federation"}
+# extra -> what of it is imported; of those that are not installed, tests are skipped
+EXTRAS = {
+    "deep": "torch",
+    "excel": "openpyxl",
+    "fast": "numba",
+    "flower": "flwr",
+    "plots": "matplotlib",
+    "privacy": "opendp",
+    "report": "jinja2",
+}
+LACKING = {extra: module for extra, module in EXTRAS.items() if find_spec(module) is None}
 NOBODY = 65534  # a user who may do what the modes of files say
 
 
@@ -32,6 +44,30 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.path.parent.name in FOLDERS:
             item.add_marker(FOLDERS[item.path.parent.name])
+
+
+@contextmanager
+def lacking_skipped():
+    """Skip a test that ends with the advice to install an extra that is not here."""
+    try:
+        yield
+    except Exception as error:
+        named = getattr(error, "name", None) in LACKING.values()
+        if not named and not any(f"fedjigsaw[{extra}]" in str(error) for extra in LACKING):
+            raise
+        pytest.skip(f"needs one of {', '.join(LACKING)}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    with lacking_skipped():
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    with lacking_skipped():
+        return (yield)
 
 
 def pytest_collection_finish():
