@@ -83,7 +83,7 @@ def test_a_round_by_file(site, run):
     assert sample["mean_squared_distance"] > 0
     private = values(
         *("summarize", "bern.csv", "-k", 2, "-o", "noisy.summary"),
-        *("--epsilon", 5, "--bounds", "columns.json"),
+        *("--epsilon", 5, "--cells", "own", "--bounds", "columns.json"),
     )
     assert private["privacy"]["epsilon"] == 5
     assert "epsilon" in private["budget"]
@@ -108,7 +108,7 @@ def test_what_is_printed_under_privacy_has_one_exact_number(site, run):
     pytest.importorskip("opendp")
     path = site / "bern.csv"
     path.write_text(path.read_text() + ",1.0\n" * 3)
-    words = ("--epsilon", "5", "--bounds", "0,60", "--drop-missing", "--json")
+    words = ("--epsilon", "5", "--cells", "own", "--bounds", "0,60", "--drop-missing", "--json")
     made = run("summarize", "bern.csv", "-k", "2", "-o", "bern.summary", *words)
     assert json.loads(made.stdout)["skipped_at_this_site"] == 3
     assert formats.load(site / "bern.summary", formats.SummaryFile).n_skipped == 0

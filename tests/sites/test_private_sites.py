@@ -94,7 +94,9 @@ class TestWhatLeaves:
         for n in (1237, 2411):
             found = sites.measure(table(n), client="a", privacy=promise(), min_rows=10**9)
             header, _ = header_of(found, tmp_path / f"{n}.stats")
-            assert set(header) == {"client", "columns", "n_samples", "privacy", "format", "kind"}
+            public = {"client", "columns", "n_samples", "privacy", "format", "kind", "sketches"}
+            assert set(header) == public
+            assert header["sketches"] == []
             assert header["n_samples"] != n
             again = formats.load(tmp_path / f"{n}.stats", NoisyStats)
             assert again.privacy.to_dict() == promise().to_dict()
