@@ -338,15 +338,3 @@ def test_weights_in_fewer_bytes():
         "| `float32` | 2,000 | 50.0, 75.0 | 25.0, 25.0 |",
         "| `bf16` | 1,000 | 62.5 | 25.0 |",
     ]
-
-
-def test_ways_to_average():
-    rows = [
-        {"rule": "off", "lie": "honest", "knn_accuracy": 0.9, "nmi": 0.4},
-        {"rule": "off", "lie": "honest", "knn_accuracy": 0.8, "nmi": 0.3},
-        {"rule": "off", "lie": "far", "error": "DivergedError"},
-        {"rule": "mean", "lie": "honest", "knn_accuracy": 0.9, "nmi": 0.4},
-    ]
-    lines = deep_tables.robust_table(rows).splitlines()
-    assert lines[0] == "| robust_average | honest | far |"
-    assert lines[2:] == ["| `off` | 85.0, 0.35 | failed |", "| `mean` | 90.0, 0.40 | - |"]

@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from fedjigsaw.deep import server
-from fedjigsaw.deep.copies import Copies
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Model, Summary
@@ -24,12 +23,12 @@ def sent(n, client="a", **tensors):
 
 def test_the_average_of_equal_models_is_the_model():
     weights = np.random.default_rng(0).normal(size=1000).astype(np.float32)
-    found = server.average([sent(n, w=weights) for n in (3, 7, 11)], Copies(CPU))
+    found = server.average([sent(n, w=weights) for n in (3, 7, 11)], CPU)
     np.testing.assert_array_equal(found["weights.w"], weights)
 
 
 def test_the_average_of_two_is_weighted_by_images():
-    found = server.average([sent(1, w=[0.0, 4.0]), sent(3, "b", w=[4.0, 0.0])], Copies(CPU))
+    found = server.average([sent(1, w=[0.0, 4.0]), sent(3, "b", w=[4.0, 0.0])], CPU)
     np.testing.assert_array_equal(found["weights.w"], np.float32([3.0, 1.0]))
 
 

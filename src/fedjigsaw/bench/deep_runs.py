@@ -35,11 +35,12 @@ SHOWN_ELSEWHERE = {
     "random_state", "device", "batch_size",
 }  # fmt: skip
 NOT_RESULTS = {"compile", "capture", "lanes"}  # how a result is computed, not what it is
+_REMOVED = {"robust_average"}  # limits that no client of these runs came near
 # parameters that only some runs have, with the values that describe all others
 _NOT_IN_ALL = {
     "capture": True, "centered": False, "compile": False, "lanes": 1, "targets": "stored",
     "target_softness": 0.25, "target_balance": "own", "stored_share": 0.0, "teacher_momentum": 0.99,
-    "validation_share": 0.0, "robust_average": "mean", "wire": "float32",
+    "validation_share": 0.0, "wire": "float32",
     "stored_falls": False,  # was removed
 }  # fmt: skip
 
@@ -96,7 +97,7 @@ def unlike_best(runs: Mapping[str, Run], row: Mapping[str, Any]) -> dict[str, An
 
 
 def config_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_NOT_IN_ALL, **row["config"]}
+    return {n: v for n, v in {**_NOT_IN_ALL, **row["config"]}.items() if n not in _REMOVED}
 
 
 def sizes_of(row: Mapping[str, Any]) -> list[int]:

@@ -254,27 +254,6 @@ def wire_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(["`wire`", "bytes to the server a round", "linear", "neighbors"], lines)
 
 
-def robust_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Results of benchmarks/deep_liars.py: nearest neighbors in percent, and NMI."""
-    lies = list(dict.fromkeys(row["lie"] for row in rows))
-    cells: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
-    for row in rows:
-        cells.setdefault(row["rule"], {}).setdefault(row["lie"], []).append(row)
-    lines = [
-        [f"`{rule}`", *(_robust_cell(of.get(lie, [])) for lie in lies)]
-        for rule, of in cells.items()
-    ]
-    return markdown_table(["robust_average", *lies], lines)
-
-
-def _robust_cell(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return the means over seeds, or that training failed."""
-    if not rows or any("error" in row for row in rows):
-        return "failed" if rows else "-"
-    knn, nmi = (sum(row[name] for row in rows) / len(rows) for name in ("knn_accuracy", "nmi"))
-    return f"{100 * knn:.1f}, {nmi:.2f}"
-
-
 def commands(runs: Mapping[str, Run]) -> str:
     """Commands that make the rows of each run again, on a GPU."""
     lines = []

@@ -236,7 +236,6 @@ def deepfeca(text: str, runs: Mapping[str, deep_runs.Run], rows: Rows) -> str:
     text = fill_block(text, "speed", deep_tables.speed_table(rows["deep-speed"]))
     text = fill_block(text, "profile", deep_tables.profile_table(rows["deep-profile"]))
     text = fill_block(text, "wire", deep_tables.wire_table(rows["wire"]))
-    text = fill_block(text, "robust", deep_tables.robust_table(rows["robust-average"]))
     return fill_block(text, "commands", deep_tables.commands(runs))
 
 

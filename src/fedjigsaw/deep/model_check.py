@@ -11,9 +11,8 @@ import numpy as np
 
 from fedjigsaw.deep import heads, wire
 from fedjigsaw.deep.image_size import check_size
-from fedjigsaw.deep.network import initial_model
+from fedjigsaw.deep.network import STATISTICS, initial_model
 from fedjigsaw.deep.parameters import DeepParameters
-from fedjigsaw.deep.robust import STATISTICS
 from fedjigsaw.deep.schedule import Step
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import SERVER_ONLY, Model, Tensors

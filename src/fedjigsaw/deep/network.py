@@ -20,6 +20,7 @@ from fedjigsaw.parameters import one_of
 
 NETWORKS = ("resnet18", "resnet18-half", "small")
 NORMS = ("batch", "group")
+STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end
 _DRAWING = Lock()  # torch has one random stream for all threads
 LARGE = 40  # from this height on, the first convolution halves the image
 

@@ -60,10 +60,6 @@ class Schedule:
     validation_share : float, default 0
         Fraction of each client's images to validate on: they are neither trained on nor clustered.
         0.02 is enough to choose a round by (:mod:`fedjigsaw.deep.validation`).
-    robust_average : {"mean", "trimmed", "median", "off"}
-        Average by the mean, with limits on what a client may claim; by the mean of each weight
-        without the extreme 30 % of the clients, or by the median, which resist more liars and cost
-        more if clients differ; or by the mean of whatever is sent (:mod:`fedjigsaw.deep.robust`).
     wire : {"float32", "bf16"}
         Send weights as they are, or rounded to half the bytes (:mod:`fedjigsaw.deep.wire`).
 
@@ -88,7 +84,6 @@ class Schedule:
     ema: float = 0.0
     batch_norm: str = "average"
     validation_share: float = 0.0
-    robust_average: str = "mean"
     wire: str = "float32"
 
     rules: ClassVar[Mapping[str, Rule]] = {
@@ -105,7 +100,6 @@ class Schedule:
         "ema": fraction(one=False),
         "batch_norm": one_of("average", "recalibrate"),
         "validation_share": fraction(one=False),
-        "robust_average": one_of("mean", "trimmed", "median", "off"),
         "wire": one_of("float32", "bf16"),
     }
 

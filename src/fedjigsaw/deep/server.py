@@ -11,17 +11,16 @@ import numpy as np
 import torch
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.deep import heads, robust, wire
-from fedjigsaw.deep.copies import Copies
+from fedjigsaw.deep import heads, wire
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.image_size import check_size, common_size
-from fedjigsaw.deep.network import initial_model
+from fedjigsaw.deep.network import STATISTICS, initial_model
 from fedjigsaw.deep.parameters import DeepParameters
-from fedjigsaw.deep.robust import STATISTICS
 from fedjigsaw.deep.schedule import Step
 from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
+from fedjigsaw.trust.site_reports import site_tensors
 
 LOSSES = ("report.loss", "report.validation_loss")
 SAME = 1e-6  # unit centers that are closer than this are duplicates
@@ -40,13 +39,13 @@ def aggregate(
     rng: np.random.Generator,
 ) -> tuple[Floats, Tensors]:
     """Do one communication step at the server: centers and tensors of the next model."""
-    model, is_last = _model_before(method, broadcast), broadcast.round == len(method.plan()) - 1
+    model = _model_before(method, broadcast)
     if method.schedule.wire == "bf16":
         summaries = [wire.received(summary, model) for summary in summaries]
     size = common_size(summaries) if broadcast.round == 0 else {}
-    centers, tensors = _next(method, summaries, broadcast, model, rng, is_last=is_last)
+    centers, tensors = _next(method, summaries, broadcast, model, rng)
     tensors = {**tensors, **size}
-    if method.schedule.wire == "bf16" and not is_last:
+    if method.schedule.wire == "bf16" and broadcast.round < len(method.plan()) - 1:
         tensors = wire.packed(tensors)
     return centers, tensors
 
@@ -57,26 +56,20 @@ def _next(
     broadcast: Broadcast,
     model: Model,
     rng: np.random.Generator,
-    *,
-    is_last: bool,
 ) -> tuple[Floats, Tensors]:
     """Compute centers and tensors of the next model, with exact weights."""
     step = method.plan()[broadcast.round]
     if step.kind == "cluster":
         return new_centers(method, summaries, broadcast, model, step, rng)
-    copies, rule = Copies(method.execution.torch_device), method.schedule.robust_average
-    used, about = summaries, {}
-    if rule != "off":
-        used, notes = robust.limited(summaries, model, copies)
-        if is_last and step.kind == "train":
-            about = robust.reports(summaries, notes)  # for people: no client receives this model
     if step.kind == "calibrate":
-        found = pooled_statistics(used, rule)
+        found = pooled_statistics(summaries)
     else:
-        found = average(used, copies, rule)
+        found = average(summaries, method.execution.torch_device)
         found = with_momentum(model, found, method.schedule.server_momentum)
         found |= teacher(model, found, method.schedule.ema)
-        found |= report(used) | about
+        found |= report(summaries)
+        if broadcast.round == len(method.plan()) - 1:
+            found |= site_reports(summaries)  # for people: no client receives this model
     return model.centers, {**model.tensors, **found}
 
 
@@ -252,36 +245,23 @@ def check_report(summary: Summary, model: Model, *, validates: bool = False) -> 
         raise MessageError(f"Client {summary.client!r} reported a mean of projections beyond 1.")
 
 
-def average(
-    summaries: Sequence[Summary], copies: Copies, rule: str = "mean"
-) -> dict[str, np.ndarray]:
+def average(summaries: Sequence[Summary], device: torch.device) -> dict[str, np.ndarray]:
     """Average the clients' weights and statistics, weighted by their numbers of images (FedAvg)."""
-    if rule in ("trimmed", "median"):
-        images = [summary.n_samples for summary in summaries]
-        return {
-            name: robust.without_extremes(
-                [summary.tensors[name] for summary in summaries], images, rule, copies.device
-            ).astype(np.float32)
-            for name in _weights(summaries[0].tensors)
-        }
     total = sum(summary.n_samples for summary in summaries)
     sums: dict[str, torch.Tensor] = {}
     for summary in summaries:
         for name, array in _weights(summary.tensors).items():
-            part = copies.of(array).double() * (summary.n_samples / total)
+            part = torch.from_numpy(array).to(device).double() * (summary.n_samples / total)
             sums[name] = sums[name] + part if name in sums else part
     return {name: value.float().cpu().numpy() for name, value in sums.items()}
 
 
-def pooled_statistics(summaries: Sequence[Summary], rule: str = "mean") -> dict[str, np.ndarray]:
+def pooled_statistics(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     r"""Compute mean and variance over all images from those of the clients, exactly.
 
     :math:`\sigma^2 = \sum_m w_m (\sigma_m^2 + \mu_m^2) - \mu^2`, where :math:`w_m` is client m's
-    share of the images. A rule without extremes takes the middle of :math:`\mu_m`, and then of
-    :math:`\sigma_m^2 + (\mu_m - \mu)^2`.
+    share of the images.
     """
-    if rule in ("trimmed", "median"):
-        return _middle_statistics(summaries, rule)
     total = sum(summary.n_samples for summary in summaries)
     pooled: dict[str, np.ndarray] = {}
     for name in (n for n in summaries[0].tensors if n.endswith("running_mean")):
@@ -293,22 +273,6 @@ def pooled_statistics(summaries: Sequence[Summary], rule: str = "mean") -> dict[
             square = square + (v + m**2) * (summary.n_samples / total)
         pooled[name] = mean.astype(np.float32)
         pooled[spread] = np.maximum(square - mean**2, 0).astype(np.float32)
-    return pooled
-
-
-def _middle_statistics(summaries: Sequence[Summary], rule: str) -> dict[str, np.ndarray]:
-    images, cpu = [summary.n_samples for summary in summaries], torch.device("cpu")
-    pooled: dict[str, np.ndarray] = {}
-    for name in (n for n in summaries[0].tensors if n.endswith("running_mean")):
-        spread = name.replace("running_mean", "running_var")
-        means = [summary.tensors[name].astype(np.float64) for summary in summaries]
-        mean = robust.without_extremes(means, images, rule, cpu)
-        squares = [
-            summary.tensors[spread] + (own - mean) ** 2
-            for summary, own in zip(summaries, means, strict=True)
-        ]
-        pooled[name] = mean.astype(np.float32)
-        pooled[spread] = robust.without_extremes(squares, images, rule, cpu).astype(np.float32)
     return pooled
 
 
@@ -354,6 +318,14 @@ def report(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
         "report.sizes": sizes,
         "report.spread": np.array(np.sqrt(max(0.0, 1 - float(mean @ mean)))),
     }
+
+
+def site_reports(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
+    """Return what a model keeps about each client: its images, and those at each center."""
+    rows = np.array([summary.n_samples for summary in summaries], dtype=np.float64)
+    table = np.stack([summary.tensors["report.sizes"] for summary in summaries])
+    notes = np.zeros(len(summaries), dtype=np.int64)
+    return site_tensors(rows, table.astype(np.float64), notes, None)
 
 
 def _weights(tensors: Tensors) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedjigsaw.deep.robust import STATISTICS
+from fedjigsaw.deep.network import STATISTICS
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import SERVER_ONLY, Model, Summary, Tensors
 
