@@ -13,32 +13,45 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("norm", NORMS)
 def test_shapes(name, norm):
-    network = build(name, 32, norm=norm).eval()
+    network = build(name, (32, 32), norm=norm).eval()
     x = torch.zeros(2, 3, 32, 32)
     assert network.features(x).shape == (2, network.n_features)
     assert network(x).shape == (2, network.n_projections)
 
 
 def test_resnet18_has_the_usual_number_of_weights():
-    network = build("resnet18", 32)
+    network = build("resnet18", (32, 32))
     backbone = sum(p.numel() for n, p in network.named_parameters() if not n.startswith("head"))
     assert backbone == 11_168_832  # torchvision's 11,176,512 with a 7 x 7 stem, less its 7,680 more
     assert network.n_features == 512
 
 
 def test_larger_images_are_halved_once_more():
-    small, large = build("small", 32), build("small", 64)
+    small, large = build("small", (32, 32)), build("small", (64, 64))
     assert small.stem.stride == (1, 1)
     assert large.stem.stride == (2, 2)
     shapes = [{n: t.shape for n, t in net.state_dict().items()} for net in (small, large)]
     assert shapes[0] == shapes[1]  # so the server need not know how large images are
 
 
+def test_width_counts_like_height():
+    """A wide image has as many pixels as a high one."""
+    strides = {
+        size: build("small", size).stem.stride[0]
+        for size in ((16, 128), (128, 16), (8, 40), (40, 8))
+    }
+    assert strides == {(16, 128): 2, (128, 16): 2, (8, 40): 1, (40, 8): 1}
+
+
 def test_the_seed_makes_the_weights_and_leaves_torch_alone():
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
-    a, b, c = build("small", 8, seed=1), build("small", 8, seed=1), build("small", 8, seed=2)
+    a, b, c = (
+        build("small", (8, 8), seed=1),
+        build("small", (8, 8), seed=1),
+        build("small", (8, 8), seed=2),
+    )
     assert torch.rand(1) == expected
     assert torch.equal(a.stem.weight, b.stem.weight)
     assert not torch.equal(a.stem.weight, c.stem.weight)
@@ -46,18 +59,18 @@ def test_the_seed_makes_the_weights_and_leaves_torch_alone():
 
 def test_unknown_network():
     with pytest.raises(ParameterError, match="network of DeepFeCA must be one of 'resnet18'"):
-        build("vgg", 32)
+        build("vgg", (32, 32))
 
 
 @pytest.fixture
 def flat():
-    network = build("small", 8, seed=3)
+    network = build("small", (8, 8), seed=3)
     return network, FlatWeights(network, CPU)
 
 
 def test_the_network_computes_the_same_from_its_vector():
     x = torch.rand(4, 3, 8, 8, generator=torch.Generator().manual_seed(0))
-    network = build("small", 8, seed=3).eval()
+    network = build("small", (8, 8), seed=3).eval()
     before = network(x).detach()
     FlatWeights(network, CPU)
     torch.testing.assert_close(network(x).detach(), before)
@@ -76,7 +89,9 @@ def test_save_and_flatten_are_inverse(flat):
     assert all(not a.flags.writeable and a.base is None for a in arrays.values())
     assert torch.equal(weights.flatten(arrays), weights.vector)
     reference = {
-        n: t for n, t in build("small", 8, seed=3).state_dict().items() if t.is_floating_point()
+        n: t
+        for n, t in build("small", (8, 8), seed=3).state_dict().items()
+        if t.is_floating_point()
     }
     assert arrays.keys() == reference.keys()
     for name, array in arrays.items():

@@ -46,8 +46,8 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
         about = {"network": objective.network, "norm": objective.norm}
         write_whole(path, safetensors.numpy.save(weights, metadata=about))
         return
-    height, width = (size, size) if size else checkpoint.image_size
-    network = build(objective.network, height, norm=objective.norm)
+    shape = (size, size) if size else checkpoint.image_size
+    network = build(objective.network, shape, norm=objective.norm)
     state = {name: torch.from_numpy(array.copy()) for name, array in weights.items()}
     network.load_state_dict(state, strict=False)  # checkpoints have no batch counters
     content = BytesIO()
@@ -57,7 +57,7 @@ def export(checkpoint: Checkpoint, path: Path, *, size: int | None = None) -> No
             warnings.simplefilter("ignore", DeprecationWarning)
             torch.onnx.export(
                 Backbone(network).eval(),
-                (torch.zeros(2, 3, height, width, dtype=torch.uint8),),
+                (torch.zeros(2, 3, *shape, dtype=torch.uint8),),
                 content,  # type: ignore[arg-type]  # a file in memory
                 input_names=["images"],
                 output_names=["features"],

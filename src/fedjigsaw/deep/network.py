@@ -4,8 +4,9 @@ A network computes two things for each image: *features* from its backbone, for 
 *projection* of them by a small head, which is what is clustered and trained.
 """
 
+import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from threading import Lock
 
@@ -22,7 +23,7 @@ NETWORKS = ("resnet18", "resnet18-half", "small")
 NORMS = ("batch", "group")
 STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end
 _DRAWING = Lock()  # torch has one random stream for all threads
-LARGE = 40  # from this height on, the first convolution halves the image
+LARGE = 40**2  # from this number of pixels on, the first convolution halves the image
 
 
 def _norm(norm: str, channels: int) -> nn.Module:
@@ -103,16 +104,16 @@ class Network(nn.Module):
         return projected
 
 
-def build(name: str, height: int, *, norm: str = "batch", seed: int = 0) -> Network:
-    """Build a network for images of one height, with weights drawn from `seed`.
+def build(name: str, size: Sequence[int], *, norm: str = "batch", seed: int = 0) -> Network:
+    """Build a network for images of one height and width, with weights drawn from `seed`.
 
     Examples
     --------
-    >>> build("small", 8).n_features
+    >>> build("small", (8, 8)).n_features
     64
     """
     one_of(*NETWORKS).check("network", "DeepFeCA", name)
-    stride = 2 if height >= LARGE else 1
+    stride = 2 if math.prod(size) >= LARGE else 1
     with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if name == "small":
@@ -125,7 +126,7 @@ def build(name: str, height: int, *, norm: str = "batch", seed: int = 0) -> Netw
 @lru_cache(maxsize=1)
 def initial_model(network: str, norm: str, seed: int) -> Model:
     """Return the model before any training. It depends on the seed alone, so it is never sent."""
-    made = build(network, 32, norm=norm, seed=seed % 2**63)  # any height has the same weights
+    made = build(network, (32, 32), norm=norm, seed=seed % 2**63)  # weights are of any size
     state = {n: t for n, t in made.state_dict().items() if t.is_floating_point()}
     tensors = {f"weights.{name}": tensor.numpy() for name, tensor in state.items()}
     return Model(np.zeros((0, made.n_projections)), tensors=tensors)

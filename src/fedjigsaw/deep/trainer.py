@@ -116,12 +116,12 @@ class Trainer:
         self.half = self.on_gpu and recipe.execution.precision != "float32"
         if self.on_gpu:
             torch.backends.cudnn.benchmark = True
-        self.network = self._build(shape[1])
+        self.network = self._build(shape[1:])
         self.weights = FlatWeights(self.network, device)
         self._teacher: Network | None = None
         self._teacher_weights: FlatWeights | None = None
         if recipe.objective.targets == "teacher":
-            self._teacher = self._build(shape[1])
+            self._teacher = self._build(shape[1:])
             self._teacher.train()  # its batch norm, too, is over the views of a batch
             self._teacher_weights = FlatWeights(self._teacher, device)
         self._augment = Augment(recipe.augmentation.large, (shape[1], shape[2]), device)
@@ -150,7 +150,7 @@ class Trainer:
         self._cache: dict[tuple[Any, ...], tuple[Tensor, Tensor]] = {}
         self._cache_weights: Tensor | None = None
 
-    def _build(self, size: int) -> Network:
+    def _build(self, size: Sequence[int]) -> Network:
         objective = self.recipe.objective
         network = build(objective.network, size, norm=objective.norm)
         return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
