@@ -36,6 +36,13 @@ def trainer(small):
     return made
 
 
+@pytest.mark.parametrize(("precision", "rounds"), [("float32", False), ("auto", True)])
+def test_float32_does_not_round_to_tensor_float_32(small, monkeypatch, precision, rounds):
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", not rounds)
+    Trainer(small(precision=precision).recipe, [6], (3, 8, 8), CPU)
+    assert torch.backends.cudnn.allow_tf32 == rounds
+
+
 def test_images_of_64_pixels_are_learned(small, rng):
     """Their first convolution halves them; all else is as for small ones."""
     kinds = rng.integers(256, size=(4, 3, 8, 8), dtype=np.uint8).repeat(8, axis=2).repeat(8, axis=3)

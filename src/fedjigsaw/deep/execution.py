@@ -31,7 +31,9 @@ class Execution:
     device : str, default "auto"
         A torch device. "auto" is a GPU if there is one, else the CPU.
     precision : {"auto", "float32"}
-        "auto" trains in bfloat16 on a GPU. Features are float32 in any case.
+        "auto" trains in bfloat16 on a GPU, and computes features in single precision there, but for
+        convolutions, which round to TensorFloat-32. "float32" computes everything in full single
+        precision, as a CPU does in any case. It holds for the whole process.
     capture : bool, default True
         On a GPU, record a training step once as a CUDA graph and replay it, which is four times as
         fast. Turn it off to debug a step.

@@ -113,7 +113,9 @@ class Trainer:
         self.made_for = (recipe, tuple(sizes), tuple(shape), device)
         self.recipe, self.sizes, self.device = recipe, tuple(sizes), device
         self.on_gpu = device.type == "cuda"
-        self.half = self.on_gpu and recipe.execution.precision != "float32"
+        full = recipe.execution.precision == "float32"
+        self.half = self.on_gpu and not full
+        torch.backends.cudnn.allow_tf32 = not full
         if self.on_gpu:
             torch.backends.cudnn.benchmark = True
         self.network = self._build(shape[1:])
