@@ -46,6 +46,19 @@ def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(small, data):
     assert site(data, 6).answer(question(stricter, 1, model)).summary.counts.min() >= 15
 
 
+def test_a_network_is_made_once_for_all_questions_of_a_run(small, data, monkeypatch):
+    made, make = [], Trainer.__init__
+    monkeypatch.setattr(Trainer, "__init__", lambda *args: made.append(1) or make(*args))
+    start, bern = initial_model("small", "batch", 0), site(data)
+    deep, other = (small(k, clusterer="jigsaw") for k in (20, 10))
+    first, again, of_other, last = (
+        bern.answer(question(one, 1, start)).summary for one in (deep, deep, other, deep)
+    )
+    assert len(made) == 3
+    assert first == again == last
+    assert (len(first.centers), len(of_other.centers)) == (20, 10)
+
+
 def is_coarse(values):
     """Tell whether numbers have few digits: steps of a guard are larger than this one here."""
     steps = np.ldexp(values, 12)

@@ -94,14 +94,9 @@ class ImageSite:
                 f"Site {self.name!r} holds images: it can run {DeepFeCA.method}, not "
                 f"{question.method}."
             )
-        method = DeepFeCA.from_settings(question.params)
-        method.check_federated()
-        size = max(self.guard.min_cluster_size, method.objective.min_cluster_size)
+        method = self._method(question.params)
+        size = method.objective.min_cluster_size
         held = self._enough(size)
-        # The site decides where and how it computes. Each question may be a new process, in which
-        # compiling would take longer than training.
-        method.set_params(device=self.device, compile=False, min_cluster_size=size)
-        method.site_guard = replace(self.guard, min_cluster_size=size)
         _check_finite(question.broadcast)
         summary = Client(self.name, held, method).answer(question.broadcast)
         return SummaryFile(
@@ -117,6 +112,27 @@ class ImageSite:
             question.broadcast.seed,
             summary.n_samples,  # without the images to validate on
         )
+
+    def _method(self, params: Mapping[str, Any]) -> DeepFeCA:
+        """Return the method of a run, as this site computes it.
+
+        It is the one of the last question if the parameters are the same: its network is on the
+        device, with projections that two steps of a round need.
+        """
+        if not self._methods or self._methods[0][0] != params:
+            method = DeepFeCA.from_settings(params)
+            method.check_federated()
+            size = max(self.guard.min_cluster_size, method.objective.min_cluster_size)
+            # The site decides where and how it computes. Each question may be a new process, in
+            # which compiling would take longer than training.
+            method.set_params(device=self.device, compile=False, min_cluster_size=size)
+            method.site_guard = replace(self.guard, min_cluster_size=size)
+            self._methods[:] = [(dict(params), method)]
+        return self._methods[0][1]
+
+    @cached_property
+    def _methods(self) -> list[tuple[dict[str, Any], DeepFeCA]]:
+        return []
 
     @cached_property
     def _loaded(self) -> images.ImageSet:
