@@ -5,6 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
+from fedjigsaw.deep import evaluate as module
 from fedjigsaw.deep.evaluate import DECAYS, choose_decay, linear_probe, neighbors
 from fedjigsaw.errors import DataError
 
@@ -19,7 +20,9 @@ def test_the_probe_is_logistic_regression(rng, decay):
     reference.fit(scaler.transform(X[train]), y[train])
     expected = reference.score(scaler.transform(X[test]), y[test])
     found = linear_probe(X[train], y[train], X[test], y[test], decay=decay)
-    assert found == pytest.approx(expected, abs=0.011)
+    assert found.accuracy == pytest.approx(expected, abs=0.011)
+    assert found.converged
+    assert not found.at_edge  # nothing was chosen
 
 
 def test_the_penalty_suits_the_features(rng):
@@ -32,8 +35,27 @@ def test_the_penalty_suits_the_features(rng):
     )
     parts = noisy[:2000], y[:2000], noisy[2000:], y[2000:]
     assert choose_decay(*parts[:2]).decay == DECAYS[-1]
-    assert linear_probe(*parts) == linear_probe(*parts, decay=DECAYS[-1])
-    assert linear_probe(*parts) > linear_probe(*parts, decay=DECAYS[0])
+    strong, weak = (linear_probe(*parts, decay=DECAYS[i]).accuracy for i in (-1, 0))
+    assert linear_probe(*parts).accuracy == strong > weak
+
+
+def test_a_penalty_at_the_edge_of_those_tried_is_told(rng, monkeypatch):
+    y = np.arange(400) % 4
+    X = 3 * np.eye(4)[y] + rng.normal(size=(400, 4))
+    monkeypatch.setattr(module, "DECAYS", (0.01, 1e-9))
+    scores = iter([0.5, 0.7, 0.0])
+    monkeypatch.setattr(module, "_accuracy", lambda guesses, answers: next(scores))
+    assert linear_probe(X, y, X, y)[1:4] == (1e-9, 0.7, True)
+    monkeypatch.setattr(module, "DECAYS", (1.0, 0.01, 1e-9))
+    scores = iter([0.5, 0.7, 0.5, 0.0])
+    assert linear_probe(X, y, X, y)[1:4] == (0.01, 0.7, False)
+
+
+def test_a_probe_that_did_not_converge_is_told(rng, monkeypatch):
+    X, y = rng.normal(size=(300, 20)), rng.integers(10, size=300)
+    assert linear_probe(X, y, X, y, decay=0.01).converged
+    monkeypatch.setattr(module, "STEPS", 3)
+    assert not linear_probe(X, y, X, y, decay=0.01).converged
 
 
 @pytest.mark.parametrize("by_class", [False, True])
@@ -47,7 +69,7 @@ def test_the_choice_is_made_on_all_classes(rng, by_class):
 
 def test_chance_for_labels_without_meaning(rng):
     X, y = rng.normal(size=(2000, 5)), rng.integers(10, size=2000)
-    assert linear_probe(X[:1000], y[:1000], X[1000:], y[1000:]) < 0.2
+    assert linear_probe(X[:1000], y[:1000], X[1000:], y[1000:]).accuracy < 0.2
     assert neighbors(X[:1000], y[:1000], X[1000:], y[1000:]) < 0.2
 
 

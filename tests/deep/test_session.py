@@ -54,6 +54,14 @@ def test_the_first_of_equal_rounds_is_kept():
     assert found.round == 2
 
 
+def test_every_row_has_all_settings(make):
+    session = make(keep="last")
+    rows = list(session.run())
+    assert [row["config"] for row in rows] == [session.method.configuration()] * 3
+    assert ["linear_accuracy" in row for row in rows] == [False, False, True]
+    assert {"probe_converged", "probe_at_edge"} <= rows[-1].keys()
+
+
 @pytest.mark.usefixtures("peak_at_two")
 def test_the_best_round_is_kept_beside_the_last(make):
     session = make()

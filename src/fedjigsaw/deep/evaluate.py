@@ -2,9 +2,9 @@ r"""Evaluation of frozen features: a linear probe and nearest neighbors, both on
 
 The probe is multinomial logistic regression on standardized features,
 :math:`\min_{W,b} \frac1n \sum_n CE(Wx_n + b, y_n) + \frac\lambda2 \|W\|^2`, solved by
-L-BFGS until convergence: there is no learning rate to choose, and it takes seconds on a GPU. The
-best weight of the penalty depends on the features, so it is chosen on a tenth of the training rows,
-never on test rows.
+L-BFGS: there is no learning rate to choose, and it takes seconds on a GPU. The best weight of the
+penalty depends on the features, so it is chosen on a tenth of the training rows, never on test
+rows. A result says if the steps did not suffice, or if a weight beyond those tried may be better.
 """
 
 from collections.abc import Iterator
@@ -19,10 +19,37 @@ from torch.nn import functional as F
 from fedjigsaw.errors import DataError
 
 DECAYS = (1e-4, 1e-3, 1e-2, 1e-1)  # weights of the squared norm to choose from
+STEPS = 200  # of L-BFGS, at most
+LOSSES = STEPS * 5 // 4  # of the loss, at most
 FEWEST_TO_CHOOSE = 100  # rows; with fewer, a tenth is too few to choose by
 NEIGHBORS, SHARPNESS = 20, 10.0
 _BLOCK = 2000
 _SMALL = 2**22
+
+
+class Probe(NamedTuple):
+    """What a linear classifier found.
+
+    Attributes
+    ----------
+    accuracy : float
+        On the test rows.
+    decay : float
+        Weight of the penalty.
+    held_out_accuracy : float or None
+        On the training rows by which the penalty was chosen, if it was. Settings can be compared
+        by it without looking at test rows.
+    at_edge : bool
+        Whether the smallest or the largest penalty was chosen: one beyond them may be better.
+    converged : bool
+        Whether the solver ended by itself, not after `STEPS` steps.
+    """
+
+    accuracy: float
+    decay: float
+    held_out_accuracy: float | None
+    at_edge: bool
+    converged: bool
 
 
 def linear_probe(
@@ -33,8 +60,8 @@ def linear_probe(
     *,
     decay: float | None = None,
     device: Any = "cpu",
-) -> float:
-    """Train a linear classifier, and return its accuracy on the test rows.
+) -> Probe:
+    """Train a linear classifier, and judge it on the test rows.
 
     Parameters
     ----------
@@ -43,20 +70,21 @@ def linear_probe(
 
     Examples
     --------
-    >>> linear_probe([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1], [[0.5], [2.5], [9.0]], [0, 1, 0])
+    >>> rows, test = [[0.0], [1.0], [2.0], [3.0]], [[0.5], [2.5], [9.0]]
+    >>> linear_probe(rows, [0, 0, 1, 1], test, [0, 1, 0]).accuracy
     0.6666666666666666
     """
     x, y, test, answers, n_classes = _check(features, labels, test_features, test_labels, device)
+    held_out = None
     if decay is None:
-        decay = choose_decay(x, y, device=device).decay
-    return _accuracy(_classify(x, y, test, n_classes, decay), answers)
+        decay, held_out = choose_decay(x, y, device=device)
+    guesses, converged = _classify(x, y, test, n_classes, decay)
+    at_edge = held_out is not None and decay in (DECAYS[0], DECAYS[-1])
+    return Probe(_accuracy(guesses, answers), decay, held_out, at_edge, converged)
 
 
 class Choice(NamedTuple):
-    """The chosen weight of the penalty, and the accuracy on the held-out rows, if there were any.
-
-    Settings can be compared by the latter without looking at test rows.
-    """
+    """The chosen weight of the penalty, and the accuracy on the held-out rows, or None."""
 
     decay: float
     accuracy: float | None
@@ -76,19 +104,25 @@ def choose_decay(features: Any, labels: Any, *, device: Any = "cpu") -> Choice:
     order = np.random.default_rng(0).permutation(len(x))  # they may be sorted by class
     held, rest = np.split(order, [len(order) // 10])
     known, test = (x[rest], y[rest]), x[held]
-    scores = [_accuracy(_classify(*known, test, n_classes, d), y[held]) for d in DECAYS]
+    scores = [_accuracy(_classify(*known, test, n_classes, d)[0], y[held]) for d in DECAYS]
     best = int(np.argmax(scores))
     return Choice(DECAYS[best], scores[best])
 
 
-def _classify(x: Tensor, y: Tensor, test: Tensor, n_classes: int, decay: float) -> Tensor:
-    """Train a linear classifier and predict the classes of the test rows."""
+def _classify(
+    x: Tensor, y: Tensor, test: Tensor, n_classes: int, decay: float
+) -> tuple[Tensor, bool]:
+    """Train a linear classifier; predict the classes of the test rows, and say if it converged."""
     mean, deviation = x.mean(0), x.std(0).clamp(min=1e-6)
     x, test = (x - mean) / deviation, (test - mean) / deviation
     weight = torch.zeros(n_classes, x.shape[1], device=x.device, requires_grad=True)
     bias = torch.zeros(n_classes, device=x.device, requires_grad=True)
     solver = torch.optim.LBFGS(
-        [weight, bias], max_iter=200, history_size=10, line_search_fn="strong_wolfe"
+        [weight, bias],
+        max_iter=STEPS,
+        max_eval=LOSSES,
+        history_size=10,
+        line_search_fn="strong_wolfe",
     )
 
     def closure() -> Tensor:
@@ -99,8 +133,10 @@ def _classify(x: Tensor, y: Tensor, test: Tensor, n_classes: int, decay: float) 
 
     with _threads_for(x):
         solver.step(closure)  # type: ignore[no-untyped-call]
+    done = solver.state[weight]
+    converged = done["n_iter"] < STEPS and done["func_evals"] < LOSSES
     with torch.no_grad():
-        return F.linear(test, weight, bias).argmax(1)
+        return F.linear(test, weight, bias).argmax(1), converged
 
 
 @torch.no_grad()

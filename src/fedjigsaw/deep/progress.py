@@ -47,7 +47,12 @@ def accuracies(row: Mapping[str, Any], *, has_test: bool) -> str:
     'Linear probe 50.00%, nearest neighbors 25.00% of every fifth image, held out for the test.'
     """
     images = "the test images" if has_test else "every fifth image, held out for the test"
-    return (
+    text = (
         f"Linear probe {row['linear_accuracy']:.2%}, "
         f"nearest neighbors {row['knn_accuracy']:.2%} of {images}."
     )
+    if row.get("probe_at_edge"):
+        text += f" Of the probe's penalties, {row['probe_decay']:g} is the last that was tried."
+    if not row.get("probe_converged", True):
+        text += " The probe stopped at its limit of steps, before it converged."
+    return text

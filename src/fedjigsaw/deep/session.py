@@ -19,7 +19,7 @@ from fedjigsaw._typing import Ints
 from fedjigsaw.deep.backbones import in_parts, quiet
 from fedjigsaw.deep.checkpoint import NOT_COMPARED, Checkpoint, load, save
 from fedjigsaw.deep.deepfeca import DeepFeCA
-from fedjigsaw.deep.evaluate import choose_decay, linear_probe, neighbors
+from fedjigsaw.deep.evaluate import linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
@@ -135,7 +135,8 @@ class Session:
 
     def row(self, state: State) -> dict[str, Any]:
         """Make the row of a round, without what is measured after it."""
-        return {**self._about(), "rounds": state.round, "seed": state.seed, **state.numbers}
+        own = {"rounds": state.round, "seed": state.seed, "config": self.method.configuration()}
+        return {**self._about(), **own, **state.numbers}
 
     def _about(self) -> dict[str, Any]:
         on_gpu = self.method.execution.torch_device.type == "cuda"
@@ -167,7 +168,7 @@ class Session:
                 shown = evaluate(self.method.load_model(best.model), self.data)
                 self.method.load_model(state.model)
             found |= {f"best_{name}": shown[name] for name in EVALUATIONS if name in shown}
-        return {**found, "config": self.method.configuration()}
+        return found
 
     def _is_late(self, seconds: float) -> bool:
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
@@ -239,11 +240,13 @@ def evaluate(
     )
     parts = (features, labels, shown, answers)
     device = method.execution.torch_device
-    chosen = choose_decay(features, labels, device=device)
+    probe = linear_probe(*parts, device=device)
     return {
-        "linear_accuracy": linear_probe(*parts, decay=chosen.decay, device=device),
-        "probe_decay": chosen.decay,
-        "held_out_accuracy": chosen.accuracy,
+        "linear_accuracy": probe.accuracy,
+        "probe_decay": probe.decay,
+        "probe_at_edge": probe.at_edge,
+        "probe_converged": probe.converged,
+        "held_out_accuracy": probe.held_out_accuracy,
         "knn_accuracy": neighbors(*parts, device=device),
     }
 
