@@ -256,6 +256,8 @@ def test_each_data_set_has_a_table_of_its_own():
     assert lines[-1] == f"{ours} 25.0 (72 of 150 rounds) | - | - | - |"
     words = deep_tables.commands(runs).splitlines()
     assert [line.split()[4] for line in words[1:3]] == ["cifar100", "cifar"]
+    other = deep_tables.commands({"deep-a": [{**done, "seed": 3}]})
+    assert "--batch-size 128 --seed 3 -o deep-a.st" in other
 
 
 def test_settings_that_older_rows_lack_have_their_defaults():
@@ -337,4 +339,19 @@ def test_weights_in_fewer_bytes():
     assert deep_tables.wire_table(rows).splitlines()[2:] == [
         "| `float32` | 2,000 | 50.0, 75.0 | 25.0, 25.0 |",
         "| `bf16` | 1,000 | 62.5 | 25.0 |",
+    ]
+
+
+def test_the_mean_of_the_last_rounds_is_below_the_last_round():
+    names = ("linear_accuracy", "held_out_accuracy", "knn_accuracy")
+    last, mean = (
+        {"dataset": "x", "seed": 1, "probe_decay": 0.001, **dict.fromkeys(names, value)}
+        for value in (0.5, 0.75)
+    )
+    table = deep_tables.averages_table(
+        {deep_tables.LONGEST: [last], "deep-other": [last]}, [{**mean, "averaged_rounds": 20}]
+    )
+    assert table.splitlines()[2:] == [
+        "| 1 | 1 | 50.0 | 50.0 | 50.0 | 0.001 |",
+        "| 1 | 20 | 75.0 | 75.0 | 75.0 | 0.001 |",
     ]

@@ -30,18 +30,19 @@ from fedjigsaw.bench.markdown import markdown_table
 from fedjigsaw.bench.paper import MAIN_SPLITS, PAPER_METHODS
 
 EPOCHS = (10, 20, 50, 100, 170, 250, 400)
-N_CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200}  # the paper's k
+N_CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200}
 # of images in commands; others are named like the data set
 FOLDERS = {"cifar10": "cifar", "tiny-imagenet": "tiny-imagenet-200"}
+LONGEST = "deep-fedu2-dirichlet0.1"  # `best` with the epochs of other methods
 FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each network
 
 
 def summary_table(runs: Mapping[str, Run]) -> str:
     """Linear probe in percent on each data set and split: the paper's, and two runs of ours.
 
-    The first has the paper's method and number of clusters. The settings of the other are most
-    like those of the recipe `best`; letters stand for other settings, listed below the table. Of
-    several runs it is the longest, whatever the results are.
+    The first has the paper's method, and a cluster for each class. The settings of the other are
+    most like those of the recipe `best`; letters stand for other settings, listed below the table.
+    Of several runs it is the longest, whatever the results are.
     """
     head = ["data, split", "the paper's other methods", "the paper, DeepFeCA"]
     head += ["ours, FeCA (epochs)", "ours, `best` (epochs)"]
@@ -78,7 +79,10 @@ def _with_the_papers_method(runs: Mapping[str, Run], dataset: str, split: str) -
 
 
 def _is_the_papers(row: Mapping[str, Any]) -> bool:
-    """Tell whether a run has the paper's method and number of clusters."""
+    """Tell whether a run has the paper's method, and a cluster for each class.
+
+    The paper does not say how many clusters it had.
+    """
     return row["method"] == "feca" and sizes_of(row) == [N_CLASSES[row["dataset"]]]
 
 
@@ -239,6 +243,18 @@ def profile_table(rows: Sequence[Mapping[str, Any]]) -> str:
     return markdown_table(["the server waits for, or does", "of the time"], lines)
 
 
+def averages_table(runs: Mapping[str, Run], rows: Sequence[Mapping[str, Any]]) -> str:
+    """What the mean of the weights of the last rounds is worth, below those of the last one."""
+    lines = []
+    for row in [*(evaluated(run)[-1] for name, run in runs.items() if name == LONGEST), *rows]:
+        cells = [str(row["seed"]), str(row.get("averaged_rounds", 1))]
+        names = ("linear_accuracy", "held_out_accuracy", "knn_accuracy")
+        cells += [f"{100 * row[name]:.1f}" for name in names]
+        lines.append([*cells, f"{row['probe_decay']:g}"])
+    head = ["seed", "last rounds", "linear", "held out", "neighbors", "penalty"]
+    return markdown_table(head, lines)
+
+
 def wire_table(rows: Sequence[Mapping[str, Any]]) -> str:
     """What weights in fewer bytes cost: one line per kind, with the results of all seeds."""
     kinds: dict[str, list[Mapping[str, Any]]] = {}
@@ -269,6 +285,7 @@ def commands(runs: Mapping[str, Run]) -> str:
         words += ["-k", ",".join(map(str, sizes_of(row))), "--rounds", str(config["n_rounds"])]
         words += ["--local-epochs", str(config["local_epochs"])]
         words += ["--batch-size", str(config["batch_size"])]
+        words += ["--seed", str(row["seed"])] if row.get("seed") else []
         words += [
             f"-s {option}={json.dumps(config[option])}"
             for option in _differing(runs)

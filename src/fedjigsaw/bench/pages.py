@@ -235,6 +235,8 @@ def deepfeca(text: str, runs: Mapping[str, deep_runs.Run], rows: Rows) -> str:
     text = fill_block(text, "progress", deep_tables.progress_table(runs))
     text = fill_block(text, "speed", deep_tables.speed_table(rows["deep-speed"]))
     text = fill_block(text, "profile", deep_tables.profile_table(rows["deep-profile"]))
+    averages = deep_tables.averages_table(runs, rows["averaged-rounds"])
+    text = fill_block(text, "averages", averages)
     text = fill_block(text, "wire", deep_tables.wire_table(rows["wire"]))
     return fill_block(text, "commands", deep_tables.commands(runs))
 
