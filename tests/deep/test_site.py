@@ -13,7 +13,7 @@ from fedjigsaw.deep.recipes import RECIPES
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.deep.trainer import Trainer
 from fedjigsaw.errors import DataError, MessageError, ParameterError
-from fedjigsaw.messages import Broadcast
+from fedjigsaw.messages import IMAGE_SIZE, Broadcast
 from fedjigsaw.privacy.guard import Guard
 
 
@@ -22,6 +22,12 @@ def data(digits, tmp_path_factory):
     path = tmp_path_factory.mktemp("images") / "bern.npz"
     np.savez(path, images=digits.train[:80])
     return str(path)
+
+
+def first_model():
+    """Return a model as it is after the first step, which tells how large the images are."""
+    start = initial_model("small", "batch", 0)
+    return replace(start, tensors={**start.tensors, IMAGE_SIZE: np.array([8, 8])})
 
 
 def question(deep, number=0, model=None):
@@ -36,7 +42,7 @@ def site(data, size=1):
 
 def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(small, data):
     deep = small(20, clusterer="jigsaw")
-    model = initial_model("small", "batch", 0)
+    model = first_model()
     centers = site(data, 6).answer(question(deep, 1, model))
     assert centers.summary.client == "bern"
     assert centers.summary.counts.min() >= 6
@@ -49,7 +55,7 @@ def test_the_guard_of_a_site_holds_whatever_the_server_asks_for(small, data):
 def test_a_network_is_made_once_for_all_questions_of_a_run(small, data, monkeypatch):
     made, make = [], Trainer.__init__
     monkeypatch.setattr(Trainer, "__init__", lambda *args: made.append(1) or make(*args))
-    start, bern = initial_model("small", "batch", 0), site(data)
+    start, bern = first_model(), site(data)
     deep, other = (small(k, clusterer="jigsaw") for k in (20, 10))
     first, again, of_other, last = (
         bern.answer(question(one, 1, start)).summary for one in (deep, deep, other, deep)
@@ -67,7 +73,7 @@ def is_coarse(values):
 
 def test_counts_and_sums_leave_as_the_guard_of_the_site_lets_them(small, data):
     """Centers are rounded, too: with all digits, the mean of one image more shows the image."""
-    start = initial_model("small", "batch", 0)
+    start = first_model()
     asked = question(small(20, clusterer="jigsaw"), 1, start)
     exact, careful = (
         ImageSite("bern", data, device="cpu", guard=guard).answer(asked)
@@ -82,7 +88,7 @@ def test_counts_and_sums_leave_as_the_guard_of_the_site_lets_them(small, data):
 
 
 def test_the_report_of_a_site_tells_no_more_than_its_guard_lets_it(small, data):
-    start = initial_model("small", "batch", 0)
+    start = first_model()
     centers = np.eye(20, start.centers.shape[1])
     model = replace(start, centers=centers, tensors={**start.tensors, "head": np.zeros(20, int)})
     asked = question(small(20, clusterer="jigsaw"), 2, model)
@@ -111,7 +117,7 @@ def test_numbers_of_images_cannot_be_kept_back(data):
 def test_nothing_leaves_a_site_with_fewer_images_than_its_guard_asks_for(small, data, number):
     deep, few = small(3), site(data, 81)
     with pytest.raises(DataError, match="80 images, fewer than min_cluster_size = 81: nothing may"):
-        few.answer(question(deep, number, initial_model("small", "batch", 0)))
+        few.answer(question(deep, number, first_model()))
     with pytest.raises(DataError, match="nothing may leave"):
         few.check()
 
@@ -132,7 +138,7 @@ def test_no_share_to_validate_on_singles_out_an_image(small, data, monkeypatch, 
     monkeypatch.setattr(Trainer, "validate", lambda *own: seen.append(own[1]) or validate(*own))
     monkeypatch.setattr(Trainer, "calibrate", lambda *own: seen.append(own[1]) or calibrate(*own))
     deep = small(2, validation_share=share, n_rounds=1, batch_norm="recalibrate")
-    start = initial_model("small", "batch", 0)
+    start = first_model()
     centers = np.eye(2, start.centers.shape[1])
     model = replace(start, centers=centers, tensors={**start.tensors, "head": np.zeros(2, int)})
     kinds = [step.kind for step in deep.plan()]
@@ -145,7 +151,7 @@ def test_no_share_to_validate_on_singles_out_an_image(small, data, monkeypatch, 
 
 def test_weights_that_are_not_finite_are_refused(small, data):
     deep = small(5)
-    start = initial_model("small", "batch", 0)
+    start = first_model()
     bad = {**start.tensors, "weights.stem_norm.bias": np.full(16, np.nan, np.float32)}
     with pytest.raises(MessageError, match="NaN or infinity in tensor 'weights.stem_norm.bias'"):
         site(data).answer(question(deep, 1, replace(start, tensors=bad)))
