@@ -97,13 +97,12 @@ class TestBatches:
         assert method.sizes == (10, 10, 3)
         assert replies == SerialEngine(people).gather(Broadcast(0, 1))
 
-    def test_a_call_that_fails_is_made_again_for_each(self):
+    def test_a_call_that_fails_for_nobody_alone_is_an_error_of_the_method(self):
         method = Calls(2)
         method.fails = True
-        people = clients(method, a=GOOD, b=GOOD)
-        replies = BatchEngine(people).gather(Broadcast(0, 0))
+        with pytest.raises(ValueError, match="too many"):
+            BatchEngine(clients(method, a=GOOD, b=GOOD)).gather(Broadcast(0, 0))
         assert method.sizes == (2, 1, 1)
-        assert replies == SerialEngine(people).gather(Broadcast(0, 0))
 
     def test_a_subclass_that_changes_summarize_is_asked_one_by_one(self):
         for reply in BatchEngine(clients(Ones(2), a=GOOD, b=GOOD)).gather(Broadcast(0, 0)):
