@@ -3,7 +3,8 @@
 #   FEDERATION  the folder that `federation init` made, or an operator's folder
 #   MODELS      a folder for the models; MODELS/latest.model is always the last one
 #   OPTION      options of `fedjigsaw federation run`, such as -k 4
-# Exit code: that of `federation run`; 10 if a model was made and its drift is above DRIFT_ALARM (2).
+# Exit code: that of `federation run`, 11 if a site is unlike all others; 10 if a model was made and
+# clusters came or went, or its drift is above DRIFT_ALARM (2).
 # With an operator's folder there is no alarm: the drift needs the summaries, which stay at the server.
 # Install it as /opt/fedjigsaw/bin/fedjigsaw-weekly.
 set -eu
@@ -18,7 +19,11 @@ if [ -e "$models/latest.model" ]; then
   old="$models/$(readlink "$models/latest.model")" # not the link: a model has a file beside it
   set -- --like "$old" "$@"
 fi
-fedjigsaw federation run "$federation" -o "$models/$new" "$@"
+code=0
+fedjigsaw federation run "$federation" -o "$models/$new" "$@" || code=$?
+if [ "$code" -ne 0 ] && { [ "$code" -ne 11 ] || [ ! -e "$models/$new" ]; }; then
+  exit "$code"
+fi
 ln -s "$new" "$models/.latest.$$"
 mv -f "$models/.latest.$$" "$models/latest.model"
 if [ -n "$old" ] && [ -e "$federation/operator.key" ]; then
@@ -26,3 +31,4 @@ if [ -n "$old" ] && [ -e "$federation/operator.key" ]; then
 elif [ -n "$old" ]; then
   fedjigsaw diff "$old" "$models/$new" --alarm "${DRIFT_ALARM:-2}"
 fi
+exit "$code"

@@ -75,7 +75,6 @@ def write_run(
         "support_clients": (counts > 0).sum(axis=0),
         "support_points": counts.sum(axis=0),
         "support_spread": rng.uniform(1, 2, k),
-        "support_margin": rng.uniform(0.2, 0.8, k),
         "site_rows": counts.sum(axis=1),
         "site_clusters": (counts > 0).sum(axis=1),
         "site_alone": np.zeros(len(clients), dtype=np.int64),

@@ -3,7 +3,8 @@ A site that lies, or is mistaken
 ================================
 
 One of ten sites mixes up its units.
-The server sees only summaries, and still notices: ``sites_`` says who was set aside, and why.
+The server sees only summaries, and still notices: a warning names the site, and ``liars=1`` lets
+what it alone claims stand apart.
 """
 
 # %%
@@ -22,32 +23,34 @@ wrong = clients == "site 9"
 X[wrong] = X[wrong] * (3, -2) + (9, 8)
 
 # %%
-# ``robust=True`` is the default.
+# By default every summary counts, and the strangest site is told.
 fitted = {
-    "robust=False": Jigsaw(3, robust=False, random_state=0).fit(X, clients=clients),
-    "robust=True": Jigsaw(3, random_state=0).fit(X, clients=clients),
+    "liars=0": Jigsaw(3, random_state=0).fit(X, clients=clients),
+    "liars=1": Jigsaw(3, liars=1, random_state=0).fit(X, clients=clients),
 }
-for site in fitted["robust=True"].sites_:
-    if site.set_aside:
-        print(f"{site.client} was set aside: {site.reason}")
+for site in fitted["liars=0"].sites_:
+    if site.reason:
+        print(f"{site.client}: {site.reason}")
+print("Held by one site alone:", fitted["liars=1"].lone_clients_)
 
 # %%
-# The honest rows, and the centers that each setting finds.
-# On the right: how much worse the clusters of all *other* sites would be with a site than without.
+# The honest rows, and the centers that each setting finds; those of lone clusters are orange.
+# On the right: how much worse the clusters fit all *other* sites with a site than without it.
 figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), width_ratios=(1, 1, 0.9), layout="constrained")
 for panel, (title, jigsaw) in zip(axes, fitted.items(), strict=False):
     panel.scatter(*X[~wrong].T, s=5, color="#b8b8b8")
     panel.scatter(*X[wrong].T, s=5, color="#D55E00", alpha=0.35)
     panel.scatter(*jigsaw.cluster_centers_.T, s=130, marker="X", color="black", edgecolor="white")
+    panel.scatter(*jigsaw.lone_centers_.T, s=130, marker="X", color="#D55E00", edgecolor="white")
     score = metrics.ari(y[~wrong], jigsaw.labels_[~wrong])
     panel.set_title(f"{title}: ARI {score:.2f} for the other nine")
     panel.set(xticks=[], yticks=[])
-reports = fitted["robust=True"].sites_
+reports = fitted["liars=0"].sites_
 axes[2].barh(
     [site.client for site in reports],
     [site.influence - 1 for site in reports],
     left=1,
-    color=["#D55E00" if site.set_aside else "#0072B2" for site in reports],
+    color=["#D55E00" if site.reason else "#0072B2" for site in reports],
 )
 axes[2].invert_yaxis()
 axes[2].set_title("Influence on the others")

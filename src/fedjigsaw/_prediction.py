@@ -43,7 +43,7 @@ class Prediction:
         """The id of each cluster in a model file; 0, 1, 2, ... if it follows no other model."""
         check_is_fitted(self, "model_")
         ids = None if self._file is None else self._file.cluster_ids
-        return np.arange(self.n_clusters_) if ids is None else np.array(ids, dtype=np.int64)
+        return np.arange(len(self.model_.centers)) if ids is None else np.array(ids, dtype=np.int64)
 
     @property
     def profile_(self) -> Any:

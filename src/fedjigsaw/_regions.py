@@ -50,7 +50,7 @@ class Region:
 
     @property
     def n_rows(self) -> int:
-        """Rows of all sites, those of sites that were set aside, too."""
+        """Rows of all sites."""
         return sum(self.sites.values())
 
 

@@ -87,7 +87,7 @@ def restored(cls: type[Any], file: "ModelFile") -> Any:
     estimator.n_features_in_ = len(columns)
     if columns != unnamed(len(columns)):
         estimator.feature_names_in_ = np.array(columns, dtype=object)
-    centers = file.model.centers
+    centers = file.model.centers[: len(file.model.centers) - file.model.n_lone]
     estimator.cluster_centers_ = (
         np.array(centers) if file.scaler is None else file.scaler.unscale(centers)
     )

@@ -183,7 +183,7 @@ class FederatedClusterer(
     # where k-means runs: not a parameter of the method, and not copied by `clone`; None is
     # the default of this machine, see `fedjigsaw.kernels.backends`
     backend: Backend | None = None
-    # whether a server computes what only reports show: influences of clients, margins of clusters
+    # whether a server looks for clients that are unlike all others
     for_reports: bool = True
 
     n_clusters: Any
@@ -508,7 +508,8 @@ class FederatedClusterer(
         return {
             name: value.item() if isinstance(value, np.generic) else value
             for name, value in params.items()
-            if value is None or isinstance(value, (bool, int, float, str, dict, np.generic))
+            if value is None
+            or isinstance(value, (bool, int, float, str, dict, list, tuple, np.generic))
         }
 
     @contextmanager
@@ -551,7 +552,8 @@ class FederatedClusterer(
         if privacy is None:
             held = [used[s.client] for s in self.summaries_ if s.client in used]
             size = guard.min_cluster_size
-            found = moments_of_clients(rows, self.labels_, held, self.n_clusters_, size, weights)
+            n_labels = len(self.model_.centers)
+            found = moments_of_clients(rows, self.labels_, held, n_labels, size, weights)
             self._profile = (*found, size)
 
     def _fit_unread(self, shards: dict[str, Any], options: Options) -> None:
@@ -585,7 +587,8 @@ class FederatedClusterer(
             self.model_ = replace(self.model_, centers=privacy.within(self.model_.centers))
         self.model_ = self.model_.with_feature_names(getattr(self, "feature_names_in_", None))
         self.n_iter_ = len(self.transcript_.rounds)
-        self.cluster_centers_ = np.array(self.model_.centers)
+        n_clusters = len(self.model_.centers) - self.model_.n_lone
+        self.cluster_centers_ = np.array(self.model_.centers[:n_clusters])
         self.n_clusters_ = len(self.cluster_centers_)
         self._profile, self._privacy, self._file = None, privacy, None
         self._clients_column = None
@@ -604,7 +607,7 @@ class FederatedClusterer(
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_clusters_
+        return len(self.model_.centers)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

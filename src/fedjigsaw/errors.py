@@ -13,9 +13,11 @@
     ├── DatasetError         6   a named data set is missing, or is not what it should be
     ├── ExtraError           7   an optional part of fedjigsaw is not installed
     ├── FederationError      8   a server or site is unreachable or refuses the connection
-    └── DivergedError        9   training diverged: the loss or the weights are NaN or infinite
+    ├── DivergedError        9   training diverged: the loss or the weights are NaN or infinite
+    └── StrangeSiteError     11  a site is unlike all others, and nothing is published (--strict)
 
-An alarm is no error: ``fedjigsaw diff --alarm`` ends with 10.
+An alarm is no error: ``fedjigsaw diff --alarm`` ends with 10. Nor is a strange site: without
+--strict, ``aggregate`` and ``federation run`` publish the model, and end with 11.
 
 Each class is also the built-in exception that scikit-learn's users expect (``ValueError`` for a bad
 parameter, and so on). Values of parameters have one template: *what* of *whom* must be *allowed*;
@@ -58,6 +60,7 @@ __all__ = [
     "ParameterError",
     "QuorumError",
     "RefusedFileWarning",
+    "StrangeSiteError",
     "UnavailableError",
     "UncertainNumberWarning",
     "UnitsWarning",
@@ -145,6 +148,12 @@ class DivergedError(FedJigsawError, ArithmeticError):
     exit_code = 9
 
 
+class StrangeSiteError(FedJigsawError, RuntimeError):
+    """A site is unlike all others, and nothing is published because of it."""
+
+    exit_code = 11
+
+
 class ClientsWarning(UserWarning):
     """A warning about some clients; `clients` has their names."""
 
@@ -156,7 +165,7 @@ class ClippedRowsWarning(ClientsWarning):
 
 
 class ConspicuousSiteWarning(UserWarning):
-    """A site sent numbers that are implausible beside those of the others."""
+    """A site is unlike all others."""
 
 
 class CountsWarning(UserWarning):

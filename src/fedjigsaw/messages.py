@@ -30,6 +30,8 @@ FIELDS = ("radii", "counts", "sse", "tensors")  # of a summary, besides its cent
 COUNTS = ("exact", "rounded", "none")  # how a guard lets cluster sizes leave
 OWN, SHARED = "own", "shared"  # cells of summaries under differential privacy
 IMAGE_SIZE = "image_size"  # tensor of a client's first summary, and of the model
+LONE_SITES = "lone_sites"  # tensor of a model: the site of each cluster that one alone claims
+TOO_FEW = "too_few_support"  # tensor of a model: there if more than `liars` sites hold own groups
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
 
@@ -249,7 +251,16 @@ class Model(_Message):
             _set(self, "feature_names", names)
         _set(self, "params", MappingProxyType(dict(self.params)))
         _set(self, "tensors", checked_tensors(self.tensors, "a model"))
+        lone = self.tensors.get(LONE_SITES)
+        if lone is not None and (lone.ndim != 1 or len(lone) >= len(self.centers)):
+            allowed = "a number for each of some centers"
+            raise MessageError(invalid(LONE_SITES, "a model", allowed, f"shape {lone.shape}"))
         _check_not_empty(self, "a model")
+
+    @property
+    def n_lone(self) -> int:
+        """Number of clusters, the last ones, that one client alone claims, besides the others."""
+        return len(self.tensors.get(LONE_SITES, ()))
 
     def with_feature_names(self, names: Iterable[str] | None) -> Self:
         """Return the same model with names for its columns; None leaves it as it is."""

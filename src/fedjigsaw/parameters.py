@@ -178,6 +178,24 @@ def seed_source() -> Rule:
     )
 
 
+def names() -> Rule:
+    """Allow lists of texts, and None.
+
+    Examples
+    --------
+    >>> from fedjigsaw.parameters import names
+    >>> names().accepts(["bern", "oslo"]), names().accepts("bern")
+    (True, False)
+    """
+    return Rule(
+        "a list of names or None",
+        lambda value: (
+            value is None
+            or (isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value))
+        ),
+    )
+
+
 def check_parameters(owner: str, rules: Mapping[str, Rule], values: Mapping[str, object]) -> None:
     """Check every value against its rule; the first one that fails raises a ParameterError.
 

@@ -79,7 +79,7 @@ def test_diff_and_its_alarm(weeks, call):
     assert "3 clusters keep their ids. New: cluster 3." in words
     assert "3 (new)" in words
     assert call("diff", first, second)[0] == 0
-    assert call("diff", first, second, "--alarm", 10_000)[0] == 0
+    assert call("diff", first, second, "--alarm", 10_000)[0] == 10  # a cluster is new
     values = json.loads(call("diff", first, second, "--json")[1])
     assert values["alarm"] is True
     assert [one["new"] for one in values["clusters"]] == [0, 1, 2, 3]
@@ -97,7 +97,8 @@ def test_noise_that_nobody_measured(weeks, call):
     code, words = call("diff", first, second)
     assert code == 0
     assert "How much chance moves the clusters is not known" in words
-    assert call("diff", first, second, "--alarm", 2)[0] == 2
+    assert call("diff", first, first, "--alarm", 2)[0] == 2
+    assert call("diff", first, second, "--alarm", 2)[0] == 10  # a cluster is new
     code, _ = call(
         *("diff", first, second, "--alarm", 2),
         *(word for path in summaries(weeks, 2) for word in ("--summaries", path)),

@@ -203,8 +203,8 @@ class TestInspect:
         assert "Differential privacy at every site: With or without any one row" in done.stdout
         told = " ".join(done.stdout.split())
         assert "2 sites, about " in told
-        assert "nobody can tell whether a site is conspicuous" in told
-        for judgement in ("influence", "leave it out"):
+        assert "nobody can tell whether a site is unlike the others" in told
+        for judgement in ("influence", "leaves it out"):
             assert judgement not in told + run("inspect model").stdout
         for file in ("a.summary", "model"):
             text = run(f"inspect {file}").stdout

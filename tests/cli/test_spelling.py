@@ -32,7 +32,7 @@ from fedjigsaw.sites import Changes
         ("summarize", "fewer than min_cluster_size = 5, so", "fewer than --min-cluster-size 5, so"),
         ("summarize", "Use delta=1e-05.", "Use --delta 1e-05."),
         ("aggregate", "n_clusters='auto' needs sums", "-k auto needs sums"),
-        ("aggregate", "set robust=False.", "set -p robust=false."),
+        ("aggregate", "set noise=False.", "set -p noise=false."),
         ("scaler", "set robust=False.", "set --no-robust."),
         ("aggregate", "counts='exact' or 'rounded'.", "--counts exact or rounded."),  # at sites
         ("score", "needs a profile: profile=True.", "needs a profile: --profile."),
@@ -227,9 +227,9 @@ def test_words_of_the_command_line_stay_as_they_are(monkeypatch, capsys, tmp_pat
         with pytest.raises(SystemExit):
             _app.run()
         assert f"Cannot read {name}: no such file" in " ".join(capsys.readouterr().err.split())
-    words = ["-p", "robust=False"]
-    assert as_options("Not with robust=False.", command_of(["aggregate"]), words) == (
-        "Not with -p robust=false."
+    words = ["-p", "noise=False"]
+    assert as_options("Not with noise=False.", command_of(["aggregate"]), words) == (
+        "Not with -p noise=false."
     )
 
 

@@ -71,25 +71,3 @@ def test_what_no_network_can_have_is_refused(small, before):
     ):
         with pytest.raises(MessageError, match=words):
             small().check_answer(replace(good, tensors={**good.tensors, **change}), broadcast)
-
-
-@pytest.mark.parametrize("clusterer", ["jigsaw", "feca"])
-def test_a_head_finds_liars_and_computes_nothing_for_reports(small, clusterer):
-    """Heads compute everything that decides what is used, and nothing that is only reported."""
-    rng = np.random.default_rng(0)
-    rows = 10 * rng.integers(0, 5, (7, 90, 2)) + rng.normal(0, 0.2, (7, 90, 2))
-    of_head = small(clusterer=clusterer).make_clusterer(0)
-    first = Broadcast(0, 0)
-    sent = [
-        replace(of_head.summarize(own, first, rng), client=str(m)) for m, own in enumerate(rows)
-    ]
-    sent[0] = replace(sent[0], centers=sent[0].centers + 1e5 * rng.normal(size=(6, 2)))
-    found = of_head.aggregate(sent, first, np.random.default_rng(0))
-    of_head.for_reports = True
-    reported = of_head.aggregate(sent, first, np.random.default_rng(0))
-    assert found.tensors["site_notes"][0] > 0 == found.tensors["site_notes"][1:].max()
-    shown = {"site_influence"} | ({"support_margin"} if clusterer == "jigsaw" else set())
-    assert shown <= set(reported.tensors)
-    assert not shown & set(found.tensors)
-    others = {n: t for n, t in reported.tensors.items() if n not in shown}
-    assert found == replace(reported, tensors=others)

@@ -266,3 +266,19 @@ def test_weekly_alarm_needs_the_summaries_of_the_server(tmp_path, key, alarm):
     run, diff = (tmp_path / "calls").read_text().splitlines()
     assert f"--like {models}/old.model -k 4" in run
     assert diff.endswith("--alarm 2") == alarm
+
+
+@pytest.mark.parametrize("is_published", [True, False])
+def test_the_weekly_model_of_a_run_with_a_strange_site_is_the_latest(tmp_path, is_published):
+    """With --strict, there is no model."""
+    programs, federation, models = (tmp_path / name for name in ("bin", "federation", "models"))
+    for folder in (programs, federation, models):
+        folder.mkdir()
+    fake = programs / "fedjigsaw"
+    publish = "touch $5\n" if is_published else ""
+    fake.write_text(f"#!/bin/sh\n{publish}exit 11\n")
+    fake.chmod(0o755)
+    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run(["sh", DEPLOY / "weekly.sh", federation, models, "-k", "4"], env=env)
+    assert done.returncode == 11
+    assert (models / "latest.model").exists() == is_published

@@ -20,6 +20,7 @@ from fedjigsaw.io.tables import from_array
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
+from fedjigsaw.sites.aggregate import with_reports
 from flower_doubles import NAMES, OFF, OPEN, LocalGrid, engine_of, grid_of, site_app, unchecked
 
 SECRET = "patient 4711"
@@ -47,7 +48,8 @@ def test_same_bits_as_in_process(shards, clusterer):
     inside = clusterer.fit_clients(shards)
     file, transcript = federate(engine_of(grid_of(shards), clusterer))
     columns = ("x0", "x1", "x2")
-    assert file.model == replace(inside.model_, feature_names=columns)
+    told = with_reports(clusterer, inside.summaries_, inside.model_)
+    assert file.model == replace(told, feature_names=columns)
     assert (file.clients, file.n_samples) == (NAMES, 360)
     assert len(transcript.rounds) == clusterer.total_rounds
     assert [r.bytes_up for r in transcript.rounds] == [

@@ -40,15 +40,6 @@ class TestExactly:
         assert first == pytest.approx(distances[:, 0])
         assert second == pytest.approx(distances[:, 1])
 
-    @pytest.mark.parametrize("rank", [1, 3, kernel.FEW + 1])
-    def test_centers_of_other_owners(self, fast, n, d, k, rank):
-        X, centers, _ = draw(n, d, k)
-        owners, theirs = np.arange(n) % 3, np.arange(k) % 3
-        found = kernel.to_other_owners(X, owners, centers, theirs, min(rank, k), fast=fast)
-        squared = pairwise_distances(X, centers) ** 2
-        squared[owners[:, None] == theirs] = np.inf
-        assert found == pytest.approx(np.sort(squared, axis=1)[:, min(rank, k) - 1])
-
     def test_sums_of_a_lloyd_step(self, fast, n, d, k):
         X, centers, w = draw(n, d, k)
         sums, counts, objective = kernel.lloyd(X, w, centers, fast=fast)

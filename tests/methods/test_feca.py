@@ -182,7 +182,7 @@ class TestLaws:
     def test_all_clients_twice(self, seed):
         """Without the checks: a site that is there twice confirms itself."""
         shards, _ = separated(np.random.default_rng(seed))
-        twice, once = (centers_of(found, robust=False) for found in (shards * 2, shards))
+        twice, once = (centers_of(found) for found in (shards * 2, shards))
         assert twice == pytest.approx(once)
 
     def test_same_seed_same_bits(self, grid):

@@ -141,8 +141,8 @@ class TestFederation:
 
     def test_a_guard_merges_and_the_run_goes_on(self, blobs):
         method = FuzzyCMeans(3, n_rounds=1, random_state=0)
-        rows = np.concatenate([blobs[:50], [[90.0, 90.0, 90.0]]])
-        start = method.make_model(np.array([[0.0] * 3, [4.0] * 3, [90.0] * 3]))
+        rows = blobs[:103]  # of the third group, too few
+        start = method.make_model(np.array([[0.0] * 3, [4.0] * 3, [9.0] * 3]))
         sent = Client("a", rows, method, Guard(5)).answer(Broadcast(1, 0, start))
         assert sent.merged == 1
         assert sent.counts is None

@@ -46,7 +46,7 @@ def test_every_kind(grid_sites):
     for content, words in (
         (file, "Columns (2): x, y"),
         (model, "Made from 1 site: 0"),
-        (model, "Method: jigsaw, with assign = nearest, detail = 1, max_clusters = None, "),
+        (model, "Method: jigsaw, with assign = nearest, detail = None, liars = 0, "),
         (stats, "Column statistics of site '0'"),
         (alone, "the mean of one row is that row"),
         (one, "the distance of that row to its center"),
@@ -146,9 +146,9 @@ def test_a_foreign_model_with_wrong_support(grid_sites):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300])
-@pytest.mark.parametrize("name", ["clients", "points", "spread", "margin"])
+@pytest.mark.parametrize("name", ["clients", "points", "spread"])
 def test_a_foreign_model_with_support_that_is_no_number(name, value):
-    tensors = {f"support_{n}": np.ones(1) for n in ("clients", "points", "spread", "margin")}
+    tensors = {f"support_{n}": np.ones(1) for n in ("clients", "points", "spread")}
     tensors[f"support_{name}"] = np.array([value])
     model = ModelFile(Model([[0.0]], "jigsaw", {}, ("x",), tensors), None, ("a",), 5)
     with pytest.raises(MessageError, match=f"support_{name} of a model must be finite"):

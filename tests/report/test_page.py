@@ -524,11 +524,12 @@ class TestTrust:
     def test_conspicuous_and_partly_missing_sites_are_named(self, tmp_path):
         paths = write_run(tmp_path, scores=False)
         model = formats.load(paths[0], ModelFile)
-        tensors = {**model.model.tensors, "site_influence": np.array([1.0, 1.5, 1.0])}
+        tensors = {**model.model.tensors, "site_notes": np.array([0, 1, 0])}
         odd = replace(model, model=replace(model.model, tensors=tensors), partly=("Oslo",))
         formats.save(odd, paths[0])
         told = " ".join(built(paths).trust)
-        assert "Lyon is conspicuous" in told
+        assert "Lyon is unlike the others" in told
+        assert "Bern is unlike" not in told
         assert "Not in every round: Oslo." in told
 
     def test_the_guard_and_what_left_are_told(self, tmp_path, grid_sites):
@@ -582,6 +583,7 @@ class TestPrivacy:
             "support_clients": np.array([1, 2]),
             "support_spread": np.array([1e-16, 2.0]),
             "site_influence": np.array([1.5, 1.5]),
+            "site_costs": np.array([1.5, 1.5]),
         }
         model = replace(model, model=replace(model.model, tensors=tensors), n_samples=99)
         paths = [tmp_path / "model"]
@@ -598,11 +600,11 @@ class TestPrivacy:
         assert page.facts[1].value == "about 3,800"
         assert page.short[0].startswith("About 3,800 rows")
         told = " ".join(Elements(rendered(paths)).text.split())
-        for words in ("one site only", "is conspicuous:", "Rows lie about", "Much like", "±"):
+        for words in ("one site only", "is unlike the others:", "Rows lie about", "Much like", "±"):
             assert words not in told
         for words in ("at 2 of 2", "Found in the summaries", "They differ most", "Influence"):
             assert words not in told
-        assert "nobody can tell whether a site is conspicuous" in told
+        assert "nobody can tell whether a site is unlike the others" in told
         assert {cluster.lead for cluster in page.clusters} == {
             "Too noisy to tell how it differs from all rows."
         }

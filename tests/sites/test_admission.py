@@ -202,4 +202,4 @@ def test_sums_at_the_limit_of_what_is_allowed_are_no_crash(files):
     liar = files["0.summary"]
     sse = np.full(len(liar.summary.sse), 1e199)
     liar = replace(liar, summary=replace(liar.summary, sse=sse))
-    assert len(sites.aggregate({**files, "0.summary": liar}, "auto").model.centers) >= 2
+    assert np.isfinite(sites.aggregate({**files, "0.summary": liar}, "auto").model.centers).all()

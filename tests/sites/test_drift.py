@@ -36,6 +36,8 @@ class TestByHand:
         k = len(old.model.centers)
         found = sites.compare(old, model(new, spread=1.0), old_noise=[0.01] * k)
         assert found.alarm
+        assert sites.compare(old, model(new, spread=1.0), old_noise=[99.0] * k).alarm
+        assert sites.compare(old, model(new, spread=1.0)).alarm
 
     def test_sizes_do_not_count(self):
         old = model([0, 10], spread=1.0, points=[500, 500])
@@ -84,14 +86,20 @@ class TestByHand:
             sites.compare(model([0, 1]), model([0, 1]), old_noise=[1, 1, 1])
 
 
-def summarized(rng, places, *, n_sites=12, k=None, sizes=None):
-    """Return the summaries of one week, of sites with about 100 rows each."""
+def summarized(rng, places, *, n_sites=12, k=None, sizes=None, factors=()):
+    """Return the summaries of one week, of sites with about 100 rows each.
+
+    Parameters
+    ----------
+    factors : of the rows of the first sites.
+    """
     places = np.asarray(places, dtype=float)
     sizes = np.ones(len(places)) if sizes is None else np.asarray(sizes)
     found = {}
     for m in range(n_sites):
         z = rng.choice(len(places), size=100, p=sizes / sizes.sum())
         rows = places[z] + rng.normal(size=(100, 2))
+        rows *= factors[m] if m < len(factors) else 1
         found[f"s{m:02d}"] = sites.summarize(from_array(rows), k or len(places), client=f"s{m:02d}")
     return found
 
@@ -159,6 +167,18 @@ class TestNoise:
         )
         assert sites.compare(made, moved, old_noise=noise).alarm
         assert not sites.compare(made, made, old_noise=noise).alarm
+
+    @pytest.mark.parametrize("seed", range(5))
+    def test_a_strange_site_does_not_pass_as_chance(self, seed):
+        """One of six sites doubles all its values from one week to the next."""
+        rng, weeks = np.random.default_rng(seed), []
+        for factors in ((), (2.0,)):
+            files = summarized(rng, PLACES, n_sites=6, factors=factors)
+            made = sites.aggregate(files, 4)
+            weeks.append((made, sites.measure_noise(files, made)))
+        (old, old_noise), (new, new_noise) = weeks
+        assert np.max(new_noise) < 2 * np.max(old_noise)
+        assert sites.compare(old, new, old_noise=old_noise, new_noise=new_noise).alarm
 
 
 MOVED = PLACES.copy()

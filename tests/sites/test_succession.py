@@ -161,7 +161,7 @@ class TestShown:
     def test_inspection(self, file):
         lines = describe(file, 1)
         assert [line.split(":")[0].strip() for line in lines if "x0" in line][1:] == ["7", "3", "5"]
-        support = [line for line in lines if "margin 0.00" in line]
+        support = [line for line in lines if ", margin " in line]
         assert [line.split(":")[0].strip() for line in support] == ["7", "3", "5"]
         assert any("the next new cluster gets 8" in line for line in lines)
 

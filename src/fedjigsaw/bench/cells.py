@@ -14,7 +14,6 @@ import numpy as np
 from fedjigsaw import partition
 from fedjigsaw._random import stream
 from fedjigsaw._typing import Ints
-from fedjigsaw.bench.lies import fit_among_liars
 from fedjigsaw.bench.measures import MEASURES
 from fedjigsaw.comparison.measures import fit_and_measure
 from fedjigsaw.datasets import Dataset
@@ -42,7 +41,6 @@ class Cell:
     params : further parameters of the method.
     share : share of the rows, drawn at random, that clients hold. Purity and NMI are measured on
         all rows.
-    lie, n_liars : a lie of :data:`fedjigsaw.bench.lies.LIES`, and how many clients tell it.
     mix : option of the split "features": share of rows that are dealt at random.
     by : column that decides: for "features", that of the region; for "column", that of the client.
     """
@@ -58,8 +56,6 @@ class Cell:
     shards: int = 2
     params: Mapping[str, Any] = field(default_factory=dict)
     share: float = 1.0
-    lie: str = ""
-    n_liars: int = 0
     mix: float = 0.0
     by: str = ""
 
@@ -74,7 +70,6 @@ class Cell:
         used = {"shards" if o == "shards_per_client" else o for o in partition.SPLITS[self.split]}
         skip = {"alpha", "min_size", "shards", "mix"} - used
         skip |= {"share"} if self.share == 1 else set()
-        skip |= set() if self.lie else {"lie", "n_liars"}
         skip |= set() if self.by else {"by"}
         return {name: value for name, value in asdict(self).items() if name not in skip}
 
@@ -136,12 +131,7 @@ def run_cell(
     held = data.clients if data.clients is None else data.clients[used]
     part = replace(data, X=data.X[used], y=data.y[used], clients=held)
     clients = split_rows(part.y, cell, part)
-    if cell.lie:
-        numbers = fit_among_liars(
-            made, data, clients, lie=cell.lie, n_liars=cell.n_liars, seed=cell.seed
-        )
-    else:
-        numbers = fit_and_measure(made, data, clients, used)
+    numbers = fit_and_measure(made, data, clients, used)
     for name in extra:
         numbers |= MEASURES[name](made, data, clients)
     return made, {**cell.as_row(), **numbers, **provenance(backend)}

@@ -14,7 +14,6 @@ from fedjigsaw.bench import (
     deep_tables,
     hard_tables,
     jigsaw_tables,
-    liar_tables,
     peer_tables,
     privacy_attack_tables,
     privacy_tables,
@@ -49,7 +48,6 @@ def build(root: Path) -> dict[Path, bytes]:
         root / "README.md": readme,
         docs / "reproduction.md": reproduction,
         docs / "jigsaw.md": jigsaw,
-        docs / "security.md": security,
         docs / "privacy.md": privacy,
         docs / "operations.md": operations,
         docs / "performance.md": performance,
@@ -179,13 +177,6 @@ def reproduction(text: str, rows: Rows) -> str:
             summary.append([f"[{study.name}](#{study.name})", *map(str, counts.values())])
     head = ["table", "better", "within", "worse"]
     return fill_block(text, "summary", markdown_table(head, summary))
-
-
-def security(text: str, rows: Rows) -> str:
-    """Fill in what is measured about sites that lie."""
-    liars = liar_tables.Liars(rows["liars"])
-    parts = (liar_tables.ratios_table, liar_tables.limits_table, liar_tables.naming)
-    return fill_block(text, "liars", "\n\n".join(part(liars) for part in parts))
 
 
 def privacy(text: str, rows: Rows) -> str:

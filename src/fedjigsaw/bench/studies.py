@@ -6,7 +6,6 @@ A study is a list of cells. Each cell is run once for every seed and gives one r
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import combinations
 
 from fedjigsaw.bench import (
     drift_cells,
@@ -17,7 +16,6 @@ from fedjigsaw.bench import (
     region_cells,
     shape_cells,
 )
-from fedjigsaw.bench.lies import ABOUT
 from fedjigsaw.bench.paper import (
     CENTRALIZED,
     MAIN_SPLITS,
@@ -190,33 +188,6 @@ def _untuned() -> Study:
     return Study("untuned", about, tuple(plans), (), runs=3)
 
 
-def _liars() -> Study:
-    """Sites that lie: each lie alone, and all combinations of two."""
-    compared = {  # method -> data sets of single lies, data sets of combinations, parameters
-        "Jigsaw": ("jigsaw", ["gaussian-grid", *SSETS], ["gaussian-grid"], {}),
-        "Jigsaw (robust=False)": ("jigsaw", ["gaussian-grid", *SSETS], [], {"robust": False}),
-        "FeCA": ("feca", ["gaussian-grid", "S1"], ["gaussian-grid"], {}),
-        "FeCA (robust=False)": ("feca", ["gaussian-grid"], [], {"robust": False}),
-    }
-    pairs = [f"{one}+{other}" for one, other in combinations("abcdefg", 2)]
-    plans = [
-        Plan(
-            f"{label}, {name}/{n} liar{'s' * (n > 1)}/{ABOUT.get(lie, lie)}",
-            replace(
-                make_cell(name.lower(), "dirichlet(0.3)", method, params, 15), lie=lie, n_liars=n
-            ),
-        )
-        for label, (method, single, double, params) in compared.items()
-        for lies, sets in ((list(ABOUT), single), (pairs, double))
-        for name in sets
-        for lie in lies
-        for n in (1, 2, 3)
-    ]
-    about = "15 Gaussians and S1 to S4, ten sites, up to three of which lie (not in the paper)"
-    numbers, layout = ("honest_ratio",), ("table", "column", "line")
-    return Study("liars", about, tuple(plans), numbers, layout, "lie", page="security")
-
-
 def _privacy() -> Study:
     """Jigsaw and other methods on the same rows, attacks on one site, and an audit."""
     about = "differential privacy: its cost, attacks and an audit (not in the paper)"
@@ -246,5 +217,5 @@ def _truth() -> Study:
 
 _BUILDERS: tuple[Callable[[], Study], ...] = (
     _ssets, _plain_ssets, _starts, _truth, _best, _auto_k, _auto_hard, _shapes, _k_curve, _untuned,
-    _more_features, _liars, _privacy, _drift, _regions, _peers,
+    _more_features, _privacy, _drift, _regions, _peers,
 )  # fmt: skip

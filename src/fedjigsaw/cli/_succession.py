@@ -79,10 +79,7 @@ class Made:
         if self.earlier is None or self.succession is None or self.difference is None:
             return
         out.print(escape(f"After {self.earlier.path}: {' '.join(self.succession.sentences())}"))
-        if self.difference.drift is None:
-            out.print(NO_NOISE)
-            return
-        for line in describe_drift(self.difference):
+        for line in describe_drift(self.difference, NO_NOISE):
             out.print(escape(line))
 
 

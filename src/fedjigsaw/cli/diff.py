@@ -34,9 +34,9 @@ def diff(
         float | None,
         typer.Option(
             min=0.0,
-            help=f"End with exit code {ALARM_CODE} if the drift is above this: how many times as "
-            f"much as by chance a cluster changed. {ALARM:g} is a good choice. Default: the exit "
-            "code is 0. Example: --alarm 2",
+            help=f"End with exit code {ALARM_CODE} if a cluster is new, gone, split or merged, or "
+            "if the drift is above this: how many times as much as by chance a cluster changed. "
+            f"{ALARM:g} is a good choice. Default: the exit code is 0. Example: --alarm 2",
         ),
     ] = None,
     summaries: Annotated[
@@ -53,7 +53,8 @@ def diff(
 ) -> None:
     """Compare two models: which clusters moved, are new or gone, and whether that is chance.
 
-    Drift is the largest change of a cluster, divided by what chance alone does.
+    Drift is the largest change of a cluster, divided by what chance alone does. A site that is
+    unlike all others does not count as chance.
 
     Example: fedjigsaw diff may.model june.model --alarm 2
     """
@@ -63,7 +64,7 @@ def diff(
         noise[1] = sites.measure_noise(_read(summaries), after)
     limit = ALARM if alarm is None else alarm
     found = sites.compare(before, after, old_noise=noise[0], new_noise=noise[1], limit=limit)
-    if alarm is not None and found.drift is None:
+    if alarm is not None and found.drift is None and not found.alarm:
         raise ParameterError(
             "--alarm needs to know how much chance moves the clusters. Give the summaries of the "
             "new model (--summaries), or make models with --like, where their summaries are."

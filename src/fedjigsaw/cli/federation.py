@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -26,6 +27,7 @@ from fedjigsaw.errors import ParameterError
 
 app = typer.Typer(no_args_is_help=True)
 PORT = 9092
+SITES_FOR_LIARS = 5  # from which on it is proposed that one may lie or err
 # panels of `fedjigsaw federation --help`
 SERVE, RUN = "Set up and serve", "Run"
 SITES, KEYS = "Sites come and go", "Certificates and operators"
@@ -76,10 +78,12 @@ def init(
     if unknown := sorted(set(of_regions) - set(names)):
         raise ParameterError(f"--regions names {', '.join(unknown)}, which --sites does not.")
     founding.init(folder, names, host, port, bundle.build(), days, of_regions)
+    then = f"fedjigsaw federation run {quote(str(folder))} -k K -o {quote(folder.name)}.model"
+    then += " --liars 1" * (len(names) >= SITES_FOR_LIARS)
     if as_json:
         places = {name: str(folder / name) for name in ("server", "authority")}
         own = {name: str(folder / name) for name in names}
-        print_json({**places, "host": host, "port": port, "sites": own})
+        print_json({**places, "host": host, "port": port, "sites": own, "next": then})
         return
     out.print(f"{escape(str(folder / 'server'))} stays with the server, at {host}:{port}.")
     for name in names:
@@ -88,6 +92,7 @@ def init(
     out.print("It contains the site's private key: anyone who has it can act as that site.")
     out.print(f"{escape(str(folder / 'authority'))} is needed for `federation renew` only.")
     out.print("Keep it offline: anyone who has it can pose as the server.")
+    out.print(escape(f"With the server and its sites running: {then}"))
 
 
 app.command(rich_help_panel=SERVE, context_settings=variables("server"))(server)
@@ -127,7 +132,7 @@ def print_status(found: Mapping[str, Any]) -> None:
         text = f"{about['method']}, -k {_clusters(about['n_clusters'])}"
         out.print(escape(f"Run {name}{owner} has not ended: {text}"))
     for text in found["warnings"]:
-        out.print(escape(f"Warning: {text}."), style="yellow")
+        out.print(escape(f"Warning: {text.removesuffix('.')}."), style="yellow")
 
 
 def _clusters(value: object) -> str:

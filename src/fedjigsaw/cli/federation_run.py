@@ -1,5 +1,6 @@
 """The command that asks the sites of a federation: federation run."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -38,17 +39,34 @@ from fedjigsaw.cli._shared import (
     print_json,
     warnings_shown,
 )
+from fedjigsaw.cli._strange import (
+    DetailOption,
+    LiarsOption,
+    StrictFlag,
+    VouchOption,
+    end,
+    given,
+    print_strange,
+    strange_values,
+)
 from fedjigsaw.cli._succession import LikeModel, follow, load_earlier
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import warn_of_fewer_clusters
-from fedjigsaw.errors import ParameterError, counted
+from fedjigsaw.errors import ConspicuousSiteWarning, ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import OWN, SHARED
 from fedjigsaw.methods import DEFAULT, data_kind
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
-from fedjigsaw.report.trust import describe_sites, part_of, reports_of
+from fedjigsaw.report.trust import (
+    clusters_in_words,
+    describe_lone,
+    describe_sites,
+    part_of,
+    reports_of,
+    strange_sites,
+)
 from fedjigsaw.sites.keeping import Kept
 
 MAX_ROUNDS_SHOWN = 12
@@ -143,6 +161,10 @@ def run(
             "without a model.",
         ),
     ] = False,
+    liars: LiarsOption = None,
+    vouch: VouchOption = None,
+    detail: DetailOption = None,
+    strict: StrictFlag = False,
     like: LikeModel = None,
     retries: RetriesOption = 0,
     scale: ScaleFlag = False,
@@ -163,12 +185,15 @@ def run(
     earlier = load_earlier(like, output, method)
     place = places.find_place(folder)
     left_out = without or []
-    params = _of_recipe(recipe, method) | parse_params(param)
+    own = given(parse_params(param), liars=liars, vouch=vouch, detail=detail)
+    params = _of_recipe(recipe, method) | own
     params |= {} if wire is None else {"wire": wire}
     old = None if earlier is None else earlier.model
-    more = {**task_values(retries, scale, scaler, score, assign, old), "cells": cells}
+    tasks = task_values(retries, scale, scaler, score, assign, old)
+    more = {**tasks, "strict": strict, "cells": cells}
     job = jobs.Job(method, k, params, seed, min_sites, timeout, wait, left_out, ask, keep, **more)
-    with stopped_by_signals(in_background=True):
+    with stopped_by_signals(in_background=True), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConspicuousSiteWarning)  # printed below
         try:
             sites = place.sites(left_out, print_event)
             model, transcript = place.run(job, print_event, resume=resume)
@@ -187,6 +212,7 @@ def run(
     if not as_json:
         made.print()
         print_results(*found, score, made.model)
+    end(strange_sites(made.model))
 
 
 def _of_recipe(recipe: str | None, method: str) -> dict[str, Any]:
@@ -235,15 +261,16 @@ def report(
     # a model may be made from the sites of a region, which answered for them
     answered = {name for round_ in transcript["rounds"] for name in round_["bytes_up"]}
     missing = sorted(set(sites) - answered)
-    k = len(file.model.centers)
+    k = len(file.model.centers) - file.model.n_lone
     if as_json:
         numbers = {"model": str(path), "n_clusters": k, "ids": list(file.cluster_ids)}
         people = {"sites": list(file.clients), "missing": missing, "partly": list(file.partly)}
         reports = [asdict(report) for report in reports_of(file)]
         of_k = number_values(file.model, file.ids)
-        found = {"k": of_k, "reports": reports, "transcript": transcript}
+        found = {"k": of_k, "reports": reports, "transcript": transcript, **strange_values(file)}
         print_json({**numbers, **people, **found, **more})
         return
+    print_strange(strange_sites(file))
     out.print(rounds_table(file.clients, transcript["rounds"]))
     with warnings_shown():
         warn_of_fewer_clusters(file.model.params.get("n_clusters"), k)
@@ -256,9 +283,9 @@ def report(
     kind = data_kind(file.model.method)
     about = "" if file.privacy is None else "about "
     part = part_of(file)
-    what = f"{counted(part.n_sites, 'site')}, {about}{part.n_rows:,} {kind}{part.aside}"
-    out.print(f"{what} -> {counted(k, 'center')} -> {escape(str(path))}")
-    for line in describe_number(file.model, file.ids):
+    what = f"{counted(part.n_sites, 'site')}, {about}{part.n_rows:,} {kind}{part.more}"
+    out.print(f"{what} -> {clusters_in_words(file.model, 'center')} -> {escape(str(path))}")
+    for line in (*describe_number(file.model, file.ids), *describe_lone(file)):
         out.print(escape(line))
     if file.privacy is not None:
         out.print(f"Differential privacy at every site: {file.privacy.sentence()}")

@@ -1,7 +1,9 @@
 """Commands of one round by file: summarize, aggregate, assign."""
 
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
+from statistics import median
 from typing import Annotated, Any
 
 import typer
@@ -49,7 +51,17 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
-from fedjigsaw.cli._succession import LikeModel, follow, load_earlier
+from fedjigsaw.cli._strange import (
+    DetailOption,
+    LiarsOption,
+    StrictFlag,
+    VouchOption,
+    end,
+    given,
+    print_strange,
+    strange_values,
+)
+from fedjigsaw.cli._succession import LikeModel, Made, follow, load_earlier
 from fedjigsaw.cli.region import (
     AsSummary,
     RegionCenters,
@@ -57,10 +69,7 @@ from fedjigsaw.cli.region import (
     check_region,
     write_region,
 )
-from fedjigsaw.errors import (
-    UncertainNumberWarning,
-    counted,
-)
+from fedjigsaw.errors import ConspicuousSiteWarning, UncertainNumberWarning, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, SummaryFile
@@ -72,7 +81,15 @@ from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
 from fedjigsaw.report.privacy import privacy_values, rows_in_words
-from fedjigsaw.report.trust import describe_sites, part_of, reports_of
+from fedjigsaw.report.trust import (
+    check_strict,
+    clusters_in_words,
+    describe_lone,
+    describe_sites,
+    part_of,
+    reports_of,
+    strange_sites,
+)
 
 app = typer.Typer()
 
@@ -95,6 +112,7 @@ def summarize(
         ),
     ] = DEFAULT,
     param: ParamFlag = None,
+    detail: DetailOption = None,
     columns: Columns = None,
     scaler_file: Annotated[
         Path | None,
@@ -168,7 +186,7 @@ def summarize(
             table,
             k,
             method=method,
-            params=parse_params(param),
+            params=given(parse_params(param), detail=detail),
             client=client,
             scaler=scaler,
             guard=Guard(min_cluster_size, counts),
@@ -242,11 +260,14 @@ def aggregate(
             "-p",
             "--param",
             help="Set a parameter that acts at the server; for jigsaw: max_clusters, max_iter, "
-            "patience, robust, shape, noise. Repeat it for several. Default: the method's. What a "
-            "site gave to `summarize` has no effect here. Example: -p max_clusters=20",
+            "patience, liars, vouch, shape, noise. Repeat it for several. Default: the method's. "
+            "What a site gave to `summarize` has no effect here. Example: -p max_clusters=20",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the random numbers of the server.")] = 0,
+    liars: LiarsOption = None,
+    vouch: VouchOption = None,
+    strict: StrictFlag = False,
     like: LikeModel = None,
     as_summary: AsSummary = False,
     client: RegionName = None,
@@ -275,43 +296,67 @@ def aggregate(
     check_region(as_summary, client, n_centers, like)
     loaded = sites.read_summaries(files)
     options: dict[str, Any] = {"without": without or (), "seed": seed, "min_sites": min_sites}
-    options["params"] = parse_params(param)
+    options["params"] = given(parse_params(param), liars=liars, vouch=vouch)
+    printed = [UncertainNumberWarning, ConspicuousSiteWarning]  # below
     if as_summary:
         name = client or output.stem
-        with warnings_shown(but=[UncertainNumberWarning]):
+        with warnings_shown(but=printed):
             made = sites.aggregate_region(loaded, k, client=name, n_centers=n_centers, **options)
+        told = [] if made[1] is None else strange_sites(made[1])
+        check_strict(told, strict)
         write_region(*made, output, force=force, as_json=as_json)
+        end(told)
         return
-    with warnings_shown(but=[UncertainNumberWarning]):  # printed below
+    with warnings_shown(but=printed):
         model = sites.aggregate(loaded, k, **options)
+    told = strange_sites(model)
+    check_strict(told, strict)
     summaries = [file for file in loaded.values() if isinstance(file, SummaryFile)]
     step = follow(model, earlier, summaries)
     step.save(output, replace=force)
-    model = step.model
     if as_json:
-        print_json(_aggregated(model, output) | step.values())
-        return
+        print_json(_aggregated(step.model, output) | step.values())
+    else:
+        print_strange(told)
+        _print_model(step, summaries, output)
+    end(told)
+
+
+def _print_model(step: Made, summaries: list[SummaryFile], path: Path) -> None:
+    model = step.model
     about = "" if model.privacy is None else "about "
     part = part_of(model)
     rows = describe_rows(part.n_rows, model.n_skipped)
-    text = f"{counted(part.n_sites, 'site')}, {about}{rows}{part.aside}"
-    out.print(f"{text} -> {counted(len(model.model.centers), 'center')} -> {escape(str(output))}")
+    text = f"{counted(part.n_sites, 'site')}, {about}{rows}{part.more}"
+    out.print(f"{text} -> {clusters_in_words(model.model, 'center')} -> {escape(str(path))}")
     step.print()
-    for line in (*describe_number(model.model, model.ids), *describe_sites(model, MAX_SHOWN)):
+    found = describe_number(model.model, model.ids), describe_lone(model)
+    for line in chain(*found, describe_sites(model, MAX_SHOWN)):
         out.print(escape(line))
+    if _is_coarse(summaries, model):
+        out.print("Finer summaries would tell more about sites that lie: `summarize --detail 3`.")
     _report_promises(summaries, model)
+
+
+def _is_coarse(files: list[SummaryFile], model: ModelFile) -> bool:
+    """Tell whether sites sent hardly more centers than clusters, though some may lie."""
+    if not model.model.params.get("liars"):
+        return False
+    n_centers = [len(file.summary.centers) for file in files]
+    return median(n_centers) < 2 * (len(model.model.centers) - model.model.n_lone)
 
 
 def _aggregated(model: ModelFile, path: Path) -> dict[str, Any]:
     return {
         "model": str(path),
-        "n_clusters": len(model.model.centers),
+        "n_clusters": len(model.model.centers) - model.model.n_lone,
         "ids": list(model.cluster_ids),
         "n_samples": model.n_samples,
         "skipped": model.n_skipped,
         "sites": list(model.clients),
         "k": number_values(model.model, model.ids),
         "reports": [asdict(report) for report in reports_of(model)],
+        **strange_values(model),
         "privacy": privacy_values(model),
     }
 
@@ -400,3 +445,5 @@ def assign(
         return
     without = f", {counted(skipped, 'row')} without one (missing values)" if skipped else ""
     out.print(f"{n_rows - skipped:,} labels{without} -> {escape(str(output))}")
+    for line in describe_lone(file):
+        out.print(escape(line))

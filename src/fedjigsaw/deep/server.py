@@ -324,8 +324,7 @@ def site_reports(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     """Return what a model keeps about each client: its images, and those at each center."""
     rows = np.array([summary.n_samples for summary in summaries], dtype=np.float64)
     table = np.stack([summary.tensors["report.sizes"] for summary in summaries])
-    notes = np.zeros(len(summaries), dtype=np.int64)
-    return site_tensors(rows, table.astype(np.float64), notes, None)
+    return site_tensors({"rows": rows}, table.astype(np.float64))
 
 
 def _weights(tensors: Tensors) -> dict[str, np.ndarray]:

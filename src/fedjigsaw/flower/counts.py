@@ -140,6 +140,7 @@ class RunCounts:
     answers, failures, received : by site, over all runs; kept summaries are no answers.
     sent, seconds : bytes to all sites, and how long rounds took.
     latest : when the last model was made.
+    strange : what the last run told of sites that are unlike all others, in numbers.
     """
 
     home: Path
@@ -151,6 +152,7 @@ class RunCounts:
     sent: int = 0
     seconds: float = 0.0
     latest: float = 0.0
+    strange: int = 0
     active: int = 0
     _seen: set[str] = field(default_factory=set)
 
@@ -193,6 +195,7 @@ class RunCounts:
                 self.received[site] = self.received.get(site, 0) + int(one["bytes_up"][site])
             self.sent += int(one.get("bytes_down", 0))
             self.seconds += float(one.get("seconds", 0))
+        self.strange = len(result.get("strange", ()))
         self.results["error" if "error" in result else "model"] += 1
         if "error" not in result:
             self.latest = max(self.latest, ended)

@@ -40,6 +40,7 @@ from fedjigsaw.privacy.journal import Record
 from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
 from fedjigsaw.privacy.policy import ANY, DERIVED, Policy, RefusedError
 from fedjigsaw.sites.charge import Charge, Charges, Spend
+from fedjigsaw.sites.keeping import question_params
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question
@@ -329,7 +330,7 @@ def _question_names(
     question: "Question", method: FederatedMethod, data_set: str, terms: object
 ) -> dict[str, str]:
     scaler = {} if question.scaler is None else {"scaler": name_scaler(question.scaler)}
-    params = {n: v for n, v in method.configuration().items() if n != "random_state"}
+    params = question_params(method.configuration())
     topic = hash_of([data_set, terms, method.method, params, *scaler.values()])
     broadcast = question.broadcast
     # The seed of a run chooses the network at the start and the views that it learns from; about

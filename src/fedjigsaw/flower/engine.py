@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from time import monotonic, sleep
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
@@ -23,6 +23,7 @@ from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Failure
 from fedjigsaw.methods import METHODS, is_known
 from fedjigsaw.parameters import real
 from fedjigsaw.sites.compatibility import reorder
+from fedjigsaw.sites.keeping import question_params
 
 logger = logging.getLogger(__name__)
 
@@ -324,7 +325,7 @@ class FlowerEngine:
     def _check(self, name: str, answer: SummaryFile, broadcast: Broadcast) -> None:
         """Raise if an answer is not for this question, or not of this site, or cannot be used."""
         asked, params = self.method.method, self.method.configuration()
-        if answer.method != asked or _without_seed(answer.params) != _without_seed(params):
+        if answer.method != asked or question_params(answer.params) != question_params(params):
             raise MessageError(
                 f"Site {name!r} answered for {answer.method} with {dict(answer.params)}; the "
                 f"question was for {asked} with {params}."
@@ -357,7 +358,3 @@ def describe_sites(names: Sequence[str]) -> str:
     """
     listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" * (len(names) > 10))
     return f"answers for {len(names)} sites: {listed}"
-
-
-def _without_seed(params: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in params.items() if name != "random_state"}

@@ -12,7 +12,7 @@ import re
 import secrets
 from _thread import interrupt_main
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -79,6 +79,7 @@ class Job:
     scale, scaler : whether to make a scaler of statistics of the sites first, or one that is there.
     score, assign : whether to collect scores of the model, and to send it to the sites for labels.
     like : the model before, whose cluster ids the scored and sent one has.
+    strict : whether no model is published if a site is unlike all others.
     cells : which cells sites under differential privacy describe.
     """
 
@@ -98,6 +99,7 @@ class Job:
     score: bool = False
     assign: bool = False
     like: str | None = None
+    strict: bool = False
     cells: str | None = None
 
     def __post_init__(self) -> None:
@@ -185,6 +187,8 @@ def _log_end(folder: Path, **result: Any) -> None:
         level, what = logging.WARNING, f"was stopped by {by}" if by else "was stopped"
     home = folder.parents[1]
     with log_of_server(home / SERVER_LOG, home / RUNNING):
+        for text in result.get("strange", ()):
+            logger.warning("run %s: %s", folder.name, text, extra=told("strange", run=folder.name))
         logger.log(level, "run %s %s", folder.name, what, extra=found)
 
 
@@ -359,6 +363,15 @@ def follow(client: Control, folder: Path, run: int) -> Iterator[dict[str, Any]]:
 def read_result(folder: Path) -> dict[str, Any]:
     result: dict[str, Any] = json.loads((folder / RESULT).read_text())
     return result
+
+
+def strange_in_last_run(home: Path) -> list[str]:
+    """Return what the last run that ended tells of sites that are unlike all others."""
+    with suppress(OSError, ValueError):
+        ended = (home / RUNS).glob(f"*-*-*/{RESULT}")
+        last = max(ended, key=lambda path: path.stat().st_mtime_ns).parent
+        return [f"run {last.name}: {text}" for text in read_result(last).get("strange", ())]
+    return []
 
 
 def error_of(result: Mapping[str, Any]) -> FedJigsawError:

@@ -30,8 +30,8 @@ from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.policy import REQUIRED, Policy, RefusedError
 from fedjigsaw.sites import Spend
-from fedjigsaw.sites.aggregate import Together
-from fedjigsaw.sites.keeping import Kept
+from fedjigsaw.sites.aggregate import Together, with_reports
+from fedjigsaw.sites.keeping import Kept, question_params
 from fedjigsaw.sites.region import most_centers, region_summary
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ class RegionSite:
             self.policy.check_budget(earlier.within(DAY), len(known))
 
     def _ask(self, question: "Question") -> SummaryFile:
-        params, seed = dict(question.params), question.broadcast.seed
-        params.pop("random_state", None)
+        # whom to believe is decided where the last level is aggregated
+        params, seed = question_params(question.params), question.broadcast.seed
         n_clusters = params.pop("n_clusters", None)
         wait = min(LONGEST_WAIT, question.timeout / 4)
         seconds = max(1.0, SHARE * question.timeout - wait)
@@ -161,6 +161,7 @@ class RegionSite:
         files = [sites.reorder(file, columns) for file in files]
         summaries = [file.summary for file in files]
         model = aggregate_round(method, summaries, Broadcast(0, seed))
+        model = with_reports(method, summaries, model)
         together = Together(method, tuple(files), model)
         return region_summary(together, self.name, most_centers(n_clusters, self.n_centers))
 
@@ -188,8 +189,7 @@ class RegionSite:
 def _plain(method: str, params: str, scaler: str | None) -> tuple[str, str, str | None]:
     """Return a question as the journal has it, without its seed."""
     with suppress(ValueError):  # parameters that are too long are there by their hash
-        own = {n: v for n, v in json.loads(params).items() if n != "random_state"}
-        params = json.dumps(own, sort_keys=True)
+        params = json.dumps(question_params(json.loads(params)), sort_keys=True)
     return method, params, scaler
 
 

@@ -12,7 +12,7 @@ from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import Model, Round, Transcript
-from fedjigsaw.sites.aggregate import weakest, within_bounds
+from fedjigsaw.sites.aggregate import weakest, with_reports, within_bounds
 
 
 def federate(
@@ -40,7 +40,8 @@ def federate(
     model, transcript = _run(engine, seed, min_sites, checkpoint)
     took_part = [engine.files[name] for name in transcript.clients]
     asked, summaries = method.configuration().get("n_clusters"), [f.summary for f in took_part]
-    warn_of_fewer_clusters(asked, len(model.centers), summaries)
+    warn_of_fewer_clusters(asked, len(model.centers) - model.n_lone, summaries)
+    model = with_reports(method, summaries, model)
     failed = {failure.client for failure in transcript.failures}
     privacy = weakest([file.privacy for file in took_part], len(engine.columns))
     model = within_bounds(model.for_clients(), privacy, took_part[0].scaler)

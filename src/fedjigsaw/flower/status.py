@@ -25,5 +25,5 @@ def read_status(home: Path) -> dict[str, Any]:
         "twins": read_twins(home),
         "certificate_ends": shown.ends.isoformat(),
         "authority_ends": authority_ends(home / CA).isoformat(),
-        "warnings": [*kept, *renewal.ending(home)],
+        "warnings": [*kept, *renewal.ending(home), *jobs.strange_in_last_run(home)],
     }

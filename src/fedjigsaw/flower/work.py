@@ -30,6 +30,7 @@ from fedjigsaw.flower.rounds import federate
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Transcript
+from fedjigsaw.report.trust import check_strict, strange_sites
 from fedjigsaw.sites.keeping import Kept
 
 TWIN_WARNING = "its key is used from two places at once: somebody else may have answered"
@@ -45,15 +46,18 @@ def do(home: Path, folder: Path, grid: Grid | None) -> None:
     """
     if (folder / RESULT).exists():
         return
+    strange: list[str] = []
     try:
         job = Job.load(folder)
         engine, file, transcript = _run(home, folder, job, grid)
         file = job_tasks.with_ids(file, job)
+        strange = strange_sites(file)
+        check_strict(strange, job.strict)
         formats.save(file, folder / MODEL)
         more = job_tasks.after(engine, job, file)
-        write_result(folder, transcript={**transcript.to_dict(), **more})
+        write_result(folder, transcript={**transcript.to_dict(), **more}, strange=strange)
     except FedJigsawError as error:
-        write_result(folder, error=str(error), exit_code=error.exit_code)
+        write_result(folder, error=str(error), exit_code=error.exit_code, strange=strange)
     except Exception as error:
         traceback.print_exc()  # to flower.log; the result may go to an operator elsewhere
         what = f"The run failed ({type(error).__name__}); flower.log at the server says more."

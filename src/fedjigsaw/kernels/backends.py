@@ -135,11 +135,6 @@ class HeldRows(Protocol):
     def label(self, centers: Floats) -> tuple[Ints, Floats]:
         """Do as :func:`fedjigsaw.kernels.kmeans.nearest_centers`, with the same labels."""
 
-    def to_other_owners(
-        self, owners: Ints, centers: Floats, owners_of_centers: Ints, n: int
-    ) -> Floats:
-        """Do as :func:`fedjigsaw.kernels.nearest.to_other_owners`."""
-
     def settle_clouds(self, sse: Floats, start: Floats, *, max_iter: int) -> Floats:
         """Do as :func:`fedjigsaw.kernels.clouds.settle_clouds`, for k >= 2; weights are counts."""
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.kernels.nearest import nearest_two
 
 SKEWED = 1.0  # bits; from here on knowing the client halves the clusters that a row may be in
 
@@ -22,9 +22,9 @@ def margins(centers: Floats, spread: Floats) -> Floats:
     """
     if len(centers) == 1:
         return np.ones(1)
-    distances = pairwise_distances(centers, centers)
-    np.fill_diagonal(distances, np.inf)
-    to_other = np.hypot(spread, distances.min(axis=1))
+    own, other, *_ = nearest_two(*2 * [centers - centers.mean(axis=0)], fast=False)
+    nearest = np.where(own == np.arange(len(centers)), other, own)
+    to_other = np.hypot(spread, np.linalg.norm(centers - centers[nearest], axis=1))
     apart = to_other > 0
     return np.where(apart, 1 - spread / np.where(apart, to_other, 1), 0.0)
 

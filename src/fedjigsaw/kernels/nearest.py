@@ -18,7 +18,6 @@ from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import blocks, label_sums, nearest_centers
 
 PAIRS = 2**19  # of rows and centers, from where on compiled code is loaded
-FEW = 4  # neighbors that compiled code keeps
 PARTS = 32  # into which rows are divided, at most
 SMALLEST = 4096  # rows of a part
 LONG = 2**23  # products of coordinates from where on threads pay, about 1 ms
@@ -67,12 +66,6 @@ class HostRows:
         """Call :func:`lloyd`."""
         return lloyd(self.X, self.w, centers, fast=self.fast)
 
-    def to_other_owners(
-        self, owners: Ints, centers: Floats, owners_of_centers: Ints, n: int
-    ) -> Floats:
-        """Call :func:`to_other_owners`."""
-        return to_other_owners(self.X, owners, centers, owners_of_centers, n, fast=self.fast)
-
 
 def nearest(X: Floats, centers: Floats, *, fast: bool) -> tuple[Ints, Floats]:
     """Return the nearest center of each row and the squared distance to it.
@@ -107,27 +100,6 @@ def nearest_two(X: Floats, centers: Floats, *, fast: bool) -> tuple[Ints, Ints, 
         second[part] = scores[at, other[part]]
     norms = np.einsum("ij,ij->i", X, X)
     return own, other, np.maximum(first + norms, 0), np.maximum(second + norms, 0)
-
-
-def to_other_owners(
-    X: Floats, owners: Ints, centers: Floats, owners_of_centers: Ints, n: int, *, fast: bool
-) -> Floats:
-    """Return the n-th smallest squared distance of each row to centers of other owners.
-
-    It is infinite if there are fewer.
-    """
-    found = np.empty(len(X))
-    if fast and n <= FEW:
-        _compiled("other_owners", X, centers, owners, owners_of_centers, n, found)
-        return found
-    for part, scores in _scores(X, centers):
-        np.copyto(scores, np.inf, where=owners[part][:, None] == owners_of_centers)
-        if n == 1:
-            found[part] = scores.min(axis=1)
-        else:
-            found[part] = np.partition(scores, n - 1, axis=1)[:, n - 1]
-    found += np.einsum("ij,ij->i", X, X)
-    return np.maximum(found, 0, out=found)
 
 
 def lloyd(X: Floats, w: Floats, centers: Floats, *, fast: bool) -> tuple[Floats, Floats, float]:

@@ -7,7 +7,7 @@ from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import Problem, kmeans_many, settle_many
 from fedjigsaw.kernels.local_search import InTiles
-from fedjigsaw.kernels.nearest import PAIRS, HostRows, to_other_owners
+from fedjigsaw.kernels.nearest import PAIRS, HostRows
 
 
 def compile_kernels() -> None:
@@ -29,6 +29,5 @@ def compile_kernels() -> None:
     held.nearest(centers)
     held.nearest_two(centers)
     held.lloyd(centers)
-    to_other_owners(X, owners, centers, np.arange(k), 1, fast=True)
     settle_clouds(X, ones, ones, centers, max_iter=1, backend=NumbaBackend())
     InTiles(X, ones).sums(X, owners, ones, k)

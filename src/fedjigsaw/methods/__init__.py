@@ -159,6 +159,7 @@ def make(
     settings |= params
     if not isinstance(method, str | type):
         settings = {**method.get_params(deep=False), **settings}
+    check_liars(entry, settings)
     made: FederatedClusterer = entry.cls.from_settings(settings)
     return made
 
@@ -177,8 +178,20 @@ def build(name: str, settings: Mapping[str, Any]) -> FederatedMethod:
     >>> build("feca", {"n_clusters": 15, "refine": False})
     FeCA(n_clusters=15, refine=False)
     """
-    made: FederatedMethod = find(name).cls.from_settings(settings)
+    entry = find(name)
+    check_liars(entry, settings)
+    made: FederatedMethod = entry.cls.from_settings(settings)
     return made
+
+
+def check_liars(entry: Entry, settings: Mapping[str, Any]) -> None:
+    """Raise a ParameterError if a method cannot protect the others from sites that lie."""
+    if settings.get("liars") and "liars" not in entry.cls.rules:
+        advice = ": use jigsaw" if entry.data_kind == "rows" else ""
+        raise ParameterError(
+            f"{entry.label} sends no counts and squares of local clusters, so nobody can tell who "
+            f"supports what{advice}."
+        )
 
 
 # ---------------------------------------------------------------------------------- who is asked

@@ -1,6 +1,8 @@
 """Attributes of fitted methods that are read from the model."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -8,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods._support import k_curve_of, support_of
-from fedjigsaw.trust.site_reports import SiteReport, site_reports
+from fedjigsaw.trust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
 
 if TYPE_CHECKING:
     from fedjigsaw.io.formats import ModelFile
@@ -23,16 +25,43 @@ class SiteFindings:
 
     @property
     def sites_(self) -> list[SiteReport]:
-        """What was noted about each client: rows, clusters, influence, and what was set aside."""
+        """What is known about each client: rows, clusters, influence, and what is strange."""
         check_is_fitted(self)
-        names = [summary.client for summary in self.summaries_]
+        model = self.model_ if self._file is not None else with_influences(self, self.summaries_)
+        return site_reports(model, self._clients) or []
+
+    @property
+    def _clients(self) -> list[str]:
         if self._file is not None:
-            names = list(self._file.clients)
-        return site_reports(self.model_, names) or []
+            return list(self._file.clients)
+        return [summary.client for summary in self.summaries_]
+
+
+def with_influences(method: Any, summaries: Sequence[Summary], model: Model | None = None) -> Model:
+    """Return a model, by default that of a fitted method, with the influence of each client."""
+    model = method.model_ if model is None else model
+    found = method.influences(summaries, model) if hasattr(method, "influences") else None
+    if found is None:
+        return model
+    return replace(model, tensors={**model.tensors, f"{PREFIX}influence": found})
 
 
 class ClusterFindings(SiteFindings):
     """What a model says about each cluster, about k, and about all clusters together."""
+
+    @property
+    def lone_centers_(self) -> np.ndarray:
+        """Centers of clusters that one client alone claims, besides `cluster_centers_`."""
+        check_is_fitted(self)
+        lone = self.model_.centers[len(self.model_.centers) - self.model_.n_lone :]
+        scaler = None if self._file is None else self._file.scaler
+        return np.array(lone) if scaler is None else scaler.unscale(lone)
+
+    @property
+    def lone_clients_(self) -> list[str]:
+        """The client that claims each of `lone_centers_`."""
+        check_is_fitted(self)
+        return lone_clients(self.model_, self._clients)
 
     @property
     def support_(self) -> dict[str, np.ndarray]:

@@ -5,9 +5,10 @@ import numpy as np
 from fedjigsaw._validation import MAX_COUNT, MAX_MAGNITUDE
 from fedjigsaw.choice.findings import CONFIDENCE
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.kernels.indices import margins
 from fedjigsaw.messages import Model
 
-SUPPORT = ("clients", "points", "spread", "margin")
+SUPPORT = ("clients", "points", "spread")
 MAX_CURVE = 10_000
 WITH_AUTO = "separation"  # only where the number of clusters was found, too
 
@@ -27,6 +28,7 @@ def support_of(model: Model) -> dict[str, np.ndarray] | None:
     for name, tensor in found.items():
         if not (np.abs(tensor.astype(np.float64)) <= MAX_MAGNITUDE).all():
             raise MessageError(invalid(f"support_{name}", "a model", "finite", "NaN or infinity"))
+    found["margin"] = margins(model.centers, found["spread"]) * (found["points"] > 0)
     return found
 
 

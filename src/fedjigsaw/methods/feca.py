@@ -14,10 +14,7 @@ from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import SiteFindings
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
-from fedjigsaw.trust.examination import examine
-from fedjigsaw.trust.influence import influences
-from fedjigsaw.trust.plausibility import unexamined, variance_of
-from fedjigsaw.trust.received import Received, final_group_means, group_means
+from fedjigsaw.trust.received import Received, final_group_means
 from fedjigsaw.trust.site_reports import site_tensors
 
 MAX_CENTERS = 5_000  # of a client that is not trusted: they are compared pair by pair
@@ -54,10 +51,6 @@ class FeCA(SiteFindings, LocalSearch):
     radius : {"empirical", "theoretical"}, default "empirical"
         One radius per center, for data as they are; or one per client, for which the paper proves
         its theorem on separated balls.
-    robust : bool, default True
-        Check summaries against each other: far centers are set aside, radii that are many times
-        those of other clients are limited, and centers that a client repeats count once. `sites_`
-        says what was done to whom. Nothing changes where nothing is conspicuous.
     max_iter, tol : int, float
         When a restart of k-means ends, as in :class:`sklearn.cluster.KMeans`.
     assign : {"nearest", "local"}, default "nearest"
@@ -89,14 +82,12 @@ class FeCA(SiteFindings, LocalSearch):
     takes_weights: ClassVar[bool] = True
     takes_sparse: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ("radii",)
-    server_parameters: ClassVar[tuple[str, ...]] = ("robust",)
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1),
         "n_local_clusters": integer(1, or_none=True),
         "n_init": integer(1),
         "refine": boolean(),
         "radius": one_of("empirical", "theoretical"),
-        "robust": boolean(),
         "max_iter": integer(1),
         "tol": real(0),
         "assign": ASSIGN,
@@ -111,7 +102,6 @@ class FeCA(SiteFindings, LocalSearch):
         n_init: int = 10,
         refine: bool = True,
         radius: str = "empirical",
-        robust: bool = True,
         max_iter: int = 300,
         tol: float = 1e-4,
         assign: str = "nearest",
@@ -122,7 +112,6 @@ class FeCA(SiteFindings, LocalSearch):
         self.n_init = n_init
         self.refine = refine
         self.radius = radius
-        self.robust = robust
         self.max_iter = max_iter
         self.tol = tol
         self.assign = assign
@@ -147,24 +136,12 @@ class FeCA(SiteFindings, LocalSearch):
     ) -> Model:
         """Return the means of the largest groups of centers (ServerAggregation)."""
         received = self._receive(summaries)
-        examined = unexamined(received)
-        if self.robust:
-            separate = self.radius == "empirical"
-            examined = examine(
-                received,
-                lambda _: self.n_clusters,
-                group_means,
-                separate=separate,
-                backend=self.backend,
-            )
-        centers = final_group_means(examined.received, self.n_clusters)
-        labels, _ = nearest_centers(examined.received.centers, centers)
+        centers = final_group_means(received, self.n_clusters)
+        labels, _ = nearest_centers(received.centers, centers)
         table = np.zeros((received.n_sites, len(centers)))
-        np.add.at(table, (examined.received.owners, labels), 1)
+        np.add.at(table, (received.owners, labels), 1)
         rows = np.array([float(summary.n_samples) for summary in summaries])
-        reported = self.robust and self.for_reports
-        influence = influences(examined, centers, _refind) if reported else None
-        return self.make_model(centers, **site_tensors(rows, table, examined.notes, influence))
+        return self.make_model(centers, **site_tensors({"rows": rows}, table))
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted: it has radii, and not too many."""
@@ -184,7 +161,7 @@ class FeCA(SiteFindings, LocalSearch):
         return Received(
             centers=np.concatenate([summary.centers for summary in summaries]),
             counts=np.ones(len(radii)),
-            sse=variance_of(radii),
+            sse=np.zeros(len(radii)),
             owners=np.repeat(np.arange(len(sizes)), sizes),
             has_counts=False,
             has_sse=False,
@@ -192,7 +169,3 @@ class FeCA(SiteFindings, LocalSearch):
             noise=np.zeros(len(radii)),
             n_sites=len(sizes),
         )
-
-
-def _refind(received: Received, centers: Floats) -> Floats:
-    return group_means(received, len(centers))

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +30,7 @@ from fedjigsaw.errors import (
     warn,
 )
 from fedjigsaw.kernels.clouds import refine
-from fedjigsaw.kernels.indices import SKEWED, margins, mutual_information
+from fedjigsaw.kernels.indices import SKEWED, mutual_information
 from fedjigsaw.kernels.kmeans import (
     Problem,
     Solution,
@@ -41,10 +42,10 @@ from fedjigsaw.kernels.kmeans import (
 )
 from fedjigsaw.kernels.nearest import nearest_on_threads
 from fedjigsaw.kernels.solver import improve, solve
-from fedjigsaw.messages import SHARED, Broadcast, Model, Summary
+from fedjigsaw.messages import SHARED, TOO_FEW, Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
-from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
+from fedjigsaw.parameters import Rule, boolean, integer, names, one_of, real, seed_source
 from fedjigsaw.privacy.cells import Expected, with_cells
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import CELLS_ONLY, LEFT_OUT
@@ -60,16 +61,16 @@ from fedjigsaw.privacy.shared_cells import (
 )
 from fedjigsaw.privacy.summaries import NOISE as NOISE_OF_CENTERS
 from fedjigsaw.privacy.summaries import PrivateRound
-from fedjigsaw.trust.counting import for_counting
-from fedjigsaw.trust.examination import examine
-from fedjigsaw.trust.influence import Find, Refind, influences
+from fedjigsaw.trust.influence import influences
 from fedjigsaw.trust.merging import divide, merge_received, merge_tables
-from fedjigsaw.trust.plausibility import Examined, unexamined
-from fedjigsaw.trust.received import Received, final_group_means, group_means, receive
+from fedjigsaw.trust.received import Received, final_group_means, receive, without_mixed
 from fedjigsaw.trust.site_reports import PREFIX as SITE_TENSOR
-from fedjigsaw.trust.site_reports import site_tensors
+from fedjigsaw.trust.site_reports import site_tensors, warn_of_sites
+from fedjigsaw.trust.support import Screened, screen, unscreened, with_lone_clusters
 
+DETAIL_WITH_LIARS = 3  # one center for each cluster is too wide to tell what others support
 ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the default guard
+NO_LIARS_IN_NOISE = "liars and privacy exclude each other: noise hides what others support."
 PRIVATE_CLUSTERS = 50  # clusters for which a private summary with an unknown number is made
 
 
@@ -100,9 +101,10 @@ class Jigsaw(ClusterFindings, LocalSearch):
     n_local_clusters : int or None, default None
         Number of clusters k' that each client looks for. None is `detail` times k; with "auto" it
         is one for every five rows, at most 200, and for less than 100 rows up to 20 pairs.
-    detail : int, default 1
+    detail : int or None, default None
         A client sends up to `detail` times k centers; more centers describe finer groups. Beyond
-        k, it sends at most one for every five rows. It has no effect with "auto".
+        k, it sends at most one for every five rows. None is 1, or 3 with `liars`. It has no effect
+        with "auto".
     max_clusters : int or None, default None
         The largest number that ``n_clusters="auto"`` considers; None is no limit.
     n_init : int, default 10
@@ -116,10 +118,13 @@ class Jigsaw(ClusterFindings, LocalSearch):
     patience : int or None, default None
         Number of moves without success after which the server's search ends; None is 10 + k / 2.
         With 0 it ends where Lloyd's iterations do, which is several times faster and less exact.
-    robust : bool, default True
-        Check summaries against each other, so that up to 30 % of the clients may send anything:
-        implausible numbers are limited, and a client that harms the others is set aside. `sites_`
-        says what was done to whom. Nothing changes where nothing is conspicuous.
+    liars : int, default 0
+        The result stays good if at most so many clients lie or err. Of those `liars` clients whose
+        centers cost most where too few other clients have any, only what others support counts.
+        The rest may be a lone cluster, besides the k (`lone_centers_`). Clients send finer
+        summaries for it. With 0 all that is valid counts, and the strangest client is told.
+    vouch : list of str or None, default None
+        Names of clients that are believed in any case.
     shape : {"round", "elongated", "any"}, default "round"
         Shape of clusters. "round": a row belongs to its nearest center. "elongated": it belongs to
         the likeliest component of a mixture of Gaussians, each with axes of its own. "any": pieces
@@ -144,9 +149,14 @@ class Jigsaw(ClusterFindings, LocalSearch):
         :math:`1 - s / \sqrt{s^2 + D^2}` with the distance D to the nearest other center, between 0
         (they coincide) and 1 (far apart). With "auto" also `separation`, between 0 and 1: how sure
         it is that fewer rows lie between this cluster and its neighbors than in them.
+    lone_centers_ : array of shape (n_lone, n_features)
+        With `liars`: centers of clusters that one client alone claims. Rows in them have the labels
+        k, k + 1, ...
+    lone_clients_ : list of str
+        The client that claims each of them.
     sites_ : list of SiteReport
         For each client: rows, clusters that it takes part in and holds alone, influence on the
-        others, and whether something was set aside, and why.
+        others, and what is strange about it. Made when it is asked for.
     k_confidence_ : float, with ``n_clusters="auto"`` only
         How sure the number of clusters is, between 0 and 1. Where it was 0.9 or more on generated
         data, nearly every number was right; docs/jigsaw.md has the whole table.
@@ -196,21 +206,23 @@ class Jigsaw(ClusterFindings, LocalSearch):
         "max_clusters",
         "max_iter",
         "patience",
-        "robust",
+        "liars",
+        "vouch",
         "shape",
         "noise",
     )
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1, or_word="auto"),
         "n_local_clusters": integer(1, or_none=True),
-        "detail": integer(1),
+        "detail": integer(1, or_none=True),
         "max_clusters": integer(1, or_none=True),
         "n_init": integer(1),
         "n_rounds": integer(1),
         "max_iter": integer(1),
         "tol": real(0),
         "patience": integer(0, or_none=True),
-        "robust": boolean(),
+        "liars": integer(0),
+        "vouch": names(),
         "shape": one_of(*SHAPES),
         "noise": boolean(),
         "assign": one_of("nearest", "local", "auto"),
@@ -222,14 +234,15 @@ class Jigsaw(ClusterFindings, LocalSearch):
         n_clusters: int | str = 8,
         *,
         n_local_clusters: int | None = None,
-        detail: int = 1,
+        detail: int | None = None,
         max_clusters: int | None = None,
         n_init: int = 10,
         n_rounds: int = 1,
         max_iter: int = 300,
         tol: float = 1e-4,
         patience: int | None = None,
-        robust: bool = True,
+        liars: int = 0,
+        vouch: Sequence[str] | None = None,
         shape: str = ROUND,
         noise: bool = False,
         assign: str = "nearest",
@@ -244,7 +257,8 @@ class Jigsaw(ClusterFindings, LocalSearch):
         self.max_iter = max_iter
         self.tol = tol
         self.patience = patience
-        self.robust = robust
+        self.liars = liars
+        self.vouch = vouch
         self.shape = shape
         self.noise = noise
         self.assign = assign
@@ -263,6 +277,11 @@ class Jigsaw(ClusterFindings, LocalSearch):
             raise ParameterError(
                 "shape and noise require n_rounds=1: further rounds move the centers of round "
                 "clusters."
+            )
+        if self.liars and (self._in_cells or self.n_rounds > 1):
+            raise ParameterError(
+                "liars requires one round and a given number of round clusters: no "
+                "n_clusters='auto', shape, noise or n_rounds."
             )
 
     @property
@@ -309,6 +328,8 @@ class Jigsaw(ClusterFindings, LocalSearch):
 
     def check_privacy(self, privacy: Privacy) -> None:
         """Raise a ParameterError if Jigsaw cannot keep this promise with its parameters."""
+        if self.liars:
+            raise ParameterError(NO_LIARS_IN_NOISE)
         if privacy.cells == SHARED and self.n_rounds > 1:
             raise ParameterError("Privacy with cells='shared' requires n_rounds=1.")
         fewest, _, n_cells = self._private_sizes()
@@ -359,7 +380,8 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if self._in_cells:
             return n_cells(n_rows)
         k = int(self.n_clusters)
-        return max(k, min(self.detail * k, max(1, n_rows // ROWS_PER_CENTER)))
+        detail = self.detail or (DETAIL_WITH_LIARS if self.liars else 1)
+        return max(k, min(detail * k, max(1, n_rows // ROWS_PER_CENTER)))
 
     # ---------------------------------------------------------------------------- at the server
 
@@ -371,23 +393,33 @@ class Jigsaw(ClusterFindings, LocalSearch):
             return self._from_cells(summaries, rng)
         if broadcast.model is not None:
             return self._step(receive(summaries), broadcast.model)
-        received = receive(summaries, allow_radii=not self._in_cells)
+        received = receive(summaries, allow_radii=not (self._in_cells or self.liars))
         if received.radii is not None:  # FeCA's rule
-            examined = self._examine(received, group_means)
-            return self._model(examined, final_group_means(examined.received, int(self.n_clusters)))
-        if self._in_cells:
+            return self._model(received, final_group_means(received, int(self.n_clusters)))
+        if self._in_cells or self.liars:
             _check_sums(received)
-        examined = self._examine(received, self._find, divided=True)
-        found = self._found(examined.received, rng)
-        return self._model(examined, *found[:2], refind=self._refind, of_k=found[2])
+        clients, rows = [s.client for s in summaries], received.per_site(received.counts)
+        screened = unscreened(received)
+        if self.liars:
+            screened = self._screened(received, clients, int(self.n_clusters))
+        centers, labels, of_k = self._found(screened.used, rng)
+        if not self.liars:  # in the end, and not in the result
+            screened = self._screened(received, clients, len(centers))
+        used, labels, centers, lone_sites = with_lone_clusters(screened, labels, centers)
+        warn_of_sites(screened, clients, self.liars)
+        of_sites = {"rows": rows, "notes": screened.notes, "costs": screened.costs}
+        if screened.too_few:
+            of_k = {**of_k, TOO_FEW: np.ones(1)}
+        return self._model(used, centers, labels, of_sites, {**of_k, **lone_sites})
 
     def _from_cells(self, summaries: Sequence[Summary], rng: np.random.Generator) -> Model:
         """Cluster the sum of all tables of shared cells; what a single client holds is not seen."""
+        if self.liars:
+            raise MessageError(NO_LIARS_IN_NOISE)
         noise = float(np.sqrt(sum(s.tensors[CELL_NOISE][0] ** 2 for s in summaries)))
-        received = receive([add_up(summaries, limited=self.robust)])
-        received = replace(received, count_noise=noise, cells=SHARED)
-        found = self._found(received, rng)
-        model = self._model(unexamined(received), *found[:2], of_k=found[2])
+        received = replace(receive([add_up(summaries)]), count_noise=noise, cells=SHARED)
+        centers, labels, of_k = self._found(received, rng)
+        model = self._model(received, centers, labels, tensors=of_k)
         hidden = {n: t for n, t in model.tensors.items() if not n.startswith(SITE_TENSOR)}
         n_sites = sum(len(sites_of(summary)) for summary in summaries)
         hidden["support_clients"] = np.full(len(model.centers), n_sites)
@@ -398,12 +430,12 @@ class Jigsaw(ClusterFindings, LocalSearch):
 
         Only centers of one cluster are merged, so that boundaries between clusters, which are
         about the same for others, run between the merged centers and not through them.
-        What the checks of `robust` set aside is left out. Tables of cells that all clients share
-        are added up, and stay as many cells as they are.
+        Tables of cells that all clients share are added up, and stay as many cells as they are.
+        `liars` has no effect: it is about what reaches the coordinator.
         """
         integer(1).check("n_centers", "Jigsaw.merge", n_centers)
         if any(map(has_cells, summaries)):
-            return merge_tables(summaries, limited=self.robust)
+            return merge_tables(summaries)
         received = receive(summaries)
         if not received.has_counts:
             raise ParameterError(
@@ -412,20 +444,19 @@ class Jigsaw(ClusterFindings, LocalSearch):
             )
         if self._in_cells:
             _check_sums(received)
-        used = self._examine(received, self._find, divided=True).received
-        if len(used.centers) <= n_centers:
-            labels = np.arange(len(used.centers))
+        if len(received.centers) <= n_centers:
+            labels = np.arange(len(received.centers))
         elif self._in_cells:
-            labels = sampled_labels(used.centers, n_centers, self.backend)
+            labels = sampled_labels(received.centers, n_centers, self.backend)
         elif n_centers < int(self.n_clusters):
             allowed = f"at least the number of clusters, {self.n_clusters}"
             raise ParameterError(invalid("n_centers", "Jigsaw.merge", allowed, n_centers))
         else:
             rng = np.random.default_rng(0)
-            clusters = self._found(used, rng)[1]
+            clusters = self._found(received, rng)[1]
             options: dict[str, Any] = {"max_iter": self.max_iter, "backend": self.backend}
-            labels = divide(used, clusters, n_centers, rng=rng, **options)
-        return merge_received(used, labels, summaries)
+            labels = divide(received, clusters, n_centers, rng=rng, **options)
+        return merge_received(received, labels, summaries)
 
     def _found(
         self, received: Received, rng: np.random.Generator
@@ -473,34 +504,51 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if broadcast.model is not None:
             _check_counts(received)
 
-    def _examine(self, received: Received, find: Find, *, divided: bool = False) -> Examined:
-        if not self.robust:
-            return unexamined(received)
-        return examine(
-            received,
-            self._test_k,
-            find,
-            strict=self._in_cells,
-            divided=divided,
-            backend=self.backend,
-        )
+    def _screened(self, received: Received, clients: Sequence[str], k: int) -> Screened:
+        """Look for clients that are unlike all others; where numbers are noisy, nobody can tell."""
+        if not (self.for_reports or self.liars):
+            return unscreened(received)
+        if received.noise.any():
+            if self.liars:
+                raise MessageError(NO_LIARS_IN_NOISE)
+            return unscreened(received)
+        if not (received.has_counts and received.has_sse):
+            return unscreened(received)
+        vouched = np.isin(clients, list(self.vouch or ()))
+        find = partial(self._solve, k=k, n_tries=0)
+        return screen(received, find, k, liars=self.liars, vouched=vouched)
 
-    def _solve(self, received: Received, k: int, rng: np.random.Generator) -> Floats:
+    def _solve(
+        self,
+        received: Received,
+        k: int,
+        rng: np.random.Generator | None = None,
+        n_tries: int | None = None,
+    ) -> Floats:
+        """Find centers; for a check, with random numbers of their own."""
         return solve(
             received.centers,
             received.weights,
             k,
-            rng=rng,
+            rng=np.random.default_rng(0) if rng is None else rng,
             max_iter=self.max_iter,
-            n_tries=self.patience,
+            n_tries=self.patience if n_tries is None else n_tries,
             backend=self.backend,
         ).centers
 
-    def _find(self, received: Received, k: int) -> Floats:
-        """Find centers for a check, with random numbers of their own."""
-        return self._solve(received, k, np.random.default_rng(0))
+    def influences(self, summaries: Sequence[Summary], model: Model) -> Floats | None:
+        """Return the influence of each client on the others; None where noise or rounds hide it."""
+        if model.n_lone or self.n_rounds > 1 or any(map(has_cells, summaries)):
+            return None
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", CountsWarning)
+            received = receive(summaries)
+        centers = model.centers
+        if self._in_cells:  # means of a mixture, not of k-means: compare like with like
+            centers = self._refound(received, centers)
+        return influences(received, centers, self._refound)
 
-    def _refind(self, received: Received, centers: Floats) -> Floats:
+    def _refound(self, received: Received, centers: Floats) -> Floats:
         # clusters that were found as a mixture stay those clusters: no moves to other optima
         n_tries = 0 if self.n_clusters == "auto" else 10
         return improve(
@@ -511,12 +559,6 @@ class Jigsaw(ClusterFindings, LocalSearch):
             n_tries=n_tries,
             backend=self.backend,
         )
-
-    def _test_k(self, received: Received) -> int:
-        """Return the number of clusters that checks look for."""
-        if self.n_clusters != "auto":
-            return int(self.n_clusters)
-        return self._choose(received).k
 
     def _refine(
         self, received: Received, centers: Floats, *, settle: bool = True
@@ -536,18 +578,10 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """Return which center is nearest to each received one."""
         return nearest_on_threads(received.centers, centers, self.backend)
 
-    def _influences(self, examined: Examined, centers: Floats, refind: Refind) -> Floats | None:
-        if not (self.robust and self.for_reports):
-            return None
-        if self._in_cells:  # means of a mixture, not of k-means: compare like with like
-            centers = refind(examined.received, centers)
-        return influences(examined, centers, refind)
-
     def _choose(self, received: Received, shape: str = ROUND) -> Choice:
-        received = for_counting(received, limited=self.robust)
-        weighed = received.weighed()
+        weighed = without_mixed(received).weighed()
         sse = weighed.sse
-        if received.noise.any():  # noise makes some sums zero, and nothing is as narrow as that
+        if weighed.noise.any():  # noise makes some sums zero, and nothing is as narrow as that
             sse = weighed.counts * (sse.sum() / weighed.counts.sum())
         return choose(
             weighed.centers,
@@ -568,21 +602,24 @@ class Jigsaw(ClusterFindings, LocalSearch):
         convex. So answers need not name their cluster.
         """
         _check_counts(received)
-        examined = self._examine(received, lambda part, k: _one_step(part, model)[0])
-        centers, labels = _one_step(examined.received, model)
+        centers, labels = lloyd_step(received.centers, received.counts, model.centers)
+        of_sites = {
+            name: model.tensors[SITE_TENSOR + name]
+            for name in ("notes", "costs")
+            if model.tensors.get(SITE_TENSOR + name, labels).shape == (received.n_sites,)
+        }
         of_k = {name: t for name, t in model.tensors.items() if name in K_TENSORS}
-        return self._model(examined, centers, labels, of_k=of_k)
+        return self._model(received, centers, labels, of_sites, of_k)
 
     def _model(
         self,
-        examined: Examined,
+        received: Received,
         centers: Floats,
         labels: Ints | None = None,
-        refind: Refind | None = None,
-        of_k: Mapping[str, np.ndarray] | None = None,
+        of_sites: Mapping[str, np.ndarray] | None = None,
+        tensors: Mapping[str, np.ndarray] | None = None,
     ) -> Model:
         """Make the model: the centers, and what is known about each, and about each client."""
-        received = examined.received
         if labels is None:
             centers = centers[coordinate_order(centers)]
             labels = self._nearest(received, centers)
@@ -601,21 +638,11 @@ class Jigsaw(ClusterFindings, LocalSearch):
             support_clients=(table > 0).sum(axis=0),
             support_points=np.rint(points).astype(np.int64),
             support_spread=spread,
-            **(
-                {"support_margin": margins(centers, spread) * (points > 0)}
-                if self.for_reports
-                else {}
-            ),
             objective=np.array([sse.sum() + costs[~inside].sum()]),
             skew=np.array([mutual_information(table)]),
-            **site_tensors(
-                examined.original.per_site(examined.original.counts),
-                table,
-                examined.notes,
-                self._influences(examined, centers, refind) if refind else None,
-            ),
+            **site_tensors({"rows": received.per_site(received.counts), **(of_sites or {})}, table),
             **({} if received.has_counts else {"guessed_counts": np.ones(1)}),
-            **(of_k or {}),
+            **(tensors or {}),
         )
 
     # ------------------------------------------------------------------------ fitted attributes
@@ -652,15 +679,11 @@ def _warn_of_empty(labels: Ints, k: int) -> None:
         )
 
 
-def _one_step(received: Received, model: Model) -> tuple[Floats, Ints]:
-    return lloyd_step(received.centers, received.counts, model.centers)
-
-
 def _check_sums(received: Received) -> None:
     if not received.has_sse:
         raise MessageError(
-            "n_clusters='auto' needs the summed squared distances of every client, and some "
-            "sent none. Give the number of clusters."
+            "n_clusters='auto' and liars need the summed squared distances of every client, and "
+            "some sent none. Give the number of clusters, without liars."
         )
 
 

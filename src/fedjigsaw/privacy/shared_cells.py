@@ -11,7 +11,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedjigsaw._regions import sites_of
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.messages import Summary
@@ -35,7 +34,6 @@ POINTS, STEPS = 2**13, 10
 MAX_CELLS = POINTS // 4
 SHARED_COUNT_UNIT = GRID  # counts matter more here: they tell which cells hold rows at all
 FLOOR = 3.0  # standard deviations of noise that the count of a cell must exceed
-LONGEST = 3.0  # times the usual length of a table, where all sites have the same weight
 
 
 def shared_summary(
@@ -111,20 +109,12 @@ def check_cells(summary: Summary) -> None:
             raise MessageError(invalid(name, owner, f"finite, of shape {shape}", table.shape))
 
 
-def add_up(summaries: Sequence[Summary], *, limited: bool) -> Summary:
-    """Return the cells of all sites together that stand out from the noise, as one summary.
-
-    Parameters
-    ----------
-    limited : whether a table that is much longer than the others is shortened. Where all sites
-        have the same weight, all tables have about the same length.
-    """
+def add_up(summaries: Sequence[Summary]) -> Summary:
+    """Return the cells of all sites together that stand out from the noise, as one summary."""
     check_same_cells(summaries)
     first = summaries[0]
     tables = np.stack([summary.tensors[CELLS] for summary in summaries])
     noises = np.stack([summary.tensors[CELL_NOISE] for summary in summaries])
-    if limited:
-        tables = shortened(tables, summaries)
     total = tables.sum(axis=0)
     count_noise, sum_noise = np.sqrt((noises**2).sum(axis=0))
     cells = Cells(
@@ -149,14 +139,6 @@ def check_same_cells(summaries: Sequence[Summary]) -> None:
                 f"Clients {first.client!r} and {summary.client!r} use different shared cells. Use "
                 "the same bounds and number of clusters at all sites."
             )
-
-
-def shortened(tables: Floats, summaries: Sequence[Summary]) -> Floats:
-    """Shorten tables that are much longer than the others; a region's counts by its sites."""
-    n_sites = np.array([len(sites_of(summary)) for summary in summaries])
-    lengths = np.sqrt((tables**2).sum(axis=(1, 2))) / n_sites
-    shares: Floats = np.minimum(1, LONGEST * np.median(lengths) / lengths)[:, None, None]
-    return tables * shares
 
 
 def _kept(cells: Cells) -> Summary:

@@ -18,14 +18,21 @@ NO_NOISE = (
 )
 
 
-def describe_drift(difference: Difference) -> Iterator[str]:
-    """Say how much the clusters changed beside chance."""
+def describe_drift(difference: Difference, no_noise: str = NO_NOISE) -> Iterator[str]:
+    """Say how much the clusters changed beside chance, and whether that is an alarm.
+
+    Parameters
+    ----------
+    no_noise : what to say if it is not known what chance does.
+    """
     drift, limit = difference.drift, difference.limit
     if drift is None:
-        yield NO_NOISE
-        return
-    text = f"Drift {drift:.3g} (largest change of a cluster over the noise; alarm above {limit:g})"
-    yield f"{text}: {'more than' if difference.alarm else 'no more than'} chance explains."
+        yield no_noise
+    else:
+        text = f"Drift {drift:.3g} (largest change of a cluster over the noise; alarm above"
+        yield f"{text} {limit:g}): {'more' if drift > limit else 'no more'} than chance explains."
+    if not difference.succession.is_calm:
+        yield "Alarm: clusters are new, gone, split or merged, whatever the drift."
 
 
 def in_spreads(one: ClusterChange, value: float | None) -> float | None:

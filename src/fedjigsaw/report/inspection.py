@@ -24,7 +24,14 @@ from fedjigsaw.report.preparation import describe_features, describe_preparation
 from fedjigsaw.report.privacy import describe_privacy, rows_in_words
 from fedjigsaw.report.profiles import describe_profile
 from fedjigsaw.report.regions import describe_region, without_region
-from fedjigsaw.report.trust import describe_sites, part_of, reports_of
+from fedjigsaw.report.trust import (
+    clusters_in_words,
+    describe_lone,
+    describe_sites,
+    part_of,
+    reports_of,
+    strange_sites,
+)
 
 MAX_SHOWN = 20
 NEAREST = "into their nearest neighbor"
@@ -161,19 +168,21 @@ def _is_sent(values: object) -> bool:
 
 
 def _model(file: ModelFile, most: int) -> Lines:
-    yield f"A model of {counted(len(file.model.centers), 'cluster')}."
+    yield f"A model of {clusters_in_words(file.model)}."
+    yield from strange_sites(file)
     part = part_of(file)
-    aside = {report.client for report in reports_of(file) if report.set_aside}
-    names = ", ".join(name for name in file.clients if name not in aside)
+    out = {report.client for report in reports_of(file) if not report.clusters}
+    names = ", ".join(name for name in file.clients if name not in out)
     about = "" if file.privacy is None else "about "
     kind = data_kind(file.model.method)
     rows = describe_rows(part.n_rows, file.n_skipped, kind)
-    yield f"Made from {counted(part.n_sites, 'site')}: {names}; {about}{rows} in all{part.aside}."
+    yield f"Made from {counted(part.n_sites, 'site')}: {names}; {about}{rows} in all{part.more}."
     if file.partly:
         yield f"Not in every round: {', '.join(file.partly)}."
     yield from _origin(file.model.method, file.model.params, file.columns, file.scaler, most)
     yield from _ids(file)
     yield from _centers(file.model.centers, file.columns, file.scaler, most, ids=file.ids)
+    yield from describe_lone(file)
     yield from describe_choice(file.model, file.ids)
     yield from describe_support(file.model, most, file.ids)
     yield from describe_sites(file, most)

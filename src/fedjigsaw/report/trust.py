@@ -1,14 +1,48 @@
-"""Tell people about each site: rows, clusters, influence, what was set aside and why."""
+"""Tell people about each site: rows, clusters, influence, and who is unlike the others."""
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
-from fedjigsaw.errors import counted
+from fedjigsaw.errors import StrangeSiteError, counted
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.messages import TOO_FEW, Model
 from fedjigsaw.methods import data_kind
-from fedjigsaw.trust.site_reports import PREFIX, SiteReport, site_reports
+from fedjigsaw.methods._support import support_of
+from fedjigsaw.trust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
 
-CONSPICUOUS = 1.05  # influence from which on leaving the site out is offered
+
+def strange_sites(file: ModelFile) -> list[str]:
+    """Say who is unlike all others, why, and by which options of a command to react.
+
+    Nothing is said where noise hides it.
+    """
+    params = file.model.params
+    found = []
+    for report in reports_of(file):
+        if report.reason:
+            options = [f"--without {report.client} leaves it out"]
+            if "vouch" in params:
+                options.append(f"--vouch {report.client} believes it")
+            if params.get("liars") == 0:
+                options.append("--liars 1 protects the others from it")
+            found.append(
+                f"{report.client} is unlike the others: {report.reason}. Look at its data: another "
+                f"unit, or columns in another order? {', '.join(options)}."
+            )
+    if TOO_FEW in file.model.tensors:
+        found.append(
+            f"More than {params.get('liars')} sites hold groups that too few others share. Choose "
+            "a smaller --liars, or read the lone clusters as clusters."
+        )
+    return found
+
+
+def check_strict(told: Sequence[str], strict: bool) -> None:
+    """Raise a StrangeSiteError if nothing is to be published where something is strange."""
+    if told and strict:
+        raise StrangeSiteError(
+            f"{' '.join(told)} Nothing was published, since it was to be strict."
+        )
 
 
 def describe_sites(file: ModelFile, most: int) -> Iterator[str]:
@@ -25,7 +59,7 @@ def describe_sites(file: ModelFile, most: int) -> Iterator[str]:
     kind = data_kind(file.model.method)
     about = ""
     if noisy:
-        about = " (all numbers are noisy, so nobody can tell whether a site is conspicuous)"
+        about = " (all numbers are noisy, so nobody can tell whether a site is unlike the others)"
     elif any(report.influence is not None for report in reports):
         about = " (influence: objective of the other sites' rows with this site, over without it)"
     yield f"Sites{about}:"
@@ -50,29 +84,28 @@ def reports_of(file: ModelFile) -> list[SiteReport]:
 
 
 class Part(NamedTuple):
-    """What a model was made of.
+    """What the clusters of a model were made of.
 
     Attributes
     ----------
-    n_sites, n_rows : without sites that were set aside, and what they claim.
-    aside : what to add about these sites in words; empty if there are none.
+    n_sites, n_rows : without sites that are in no cluster, and what they claim.
+    more : what to add about these sites in words; empty if there are none.
     """
 
     n_sites: int
     n_rows: int
-    aside: str
+    more: str
 
 
 def part_of(file: ModelFile) -> Part:
-    """Return how many sites and rows a model was made of."""
-    reports = reports_of(file)
-    n = sum(report.set_aside for report in reports)
-    if not n:
+    """Return how many sites and rows the clusters of a model were made of."""
+    out = [report for report in reports_of(file) if not report.clusters]
+    if not out:
         return Part(len(file.clients), file.n_samples, "")
-    # `n_samples` of the file has what the sites that were set aside claim
-    n_rows = sum(report.rows for report in reports if not report.set_aside)
-    words = counted(n, "more site was", "more sites were")
-    return Part(len(file.clients) - n, n_rows, f" ({words} set aside)")
+    # `n_samples` of the file has what these sites claim
+    n_rows = file.n_samples - sum(report.rows for report in out)
+    words = counted(len(out), "more site is", "more sites are")
+    return Part(len(file.clients) - len(out), n_rows, f" ({words} in no cluster)")
 
 
 def describe_site(report: SiteReport, *, noisy: bool = False, kind: str = "rows") -> str:
@@ -84,30 +117,23 @@ def describe_site(report: SiteReport, *, noisy: bool = False, kind: str = "rows"
 
     Examples
     --------
-    >>> describe_site(SiteReport("oslo", 1200, 4, 1, 1.0, False, ""))
+    >>> describe_site(SiteReport("oslo", 1200, 4, 1, 1.0, ""))
     'oslo: 1,200 rows; in 4 clusters, of which 1 is held by this site only; influence 1.00'
-    >>> describe_site(SiteReport("oslo", 1200, 4, 0, 9.0, False, ""), noisy=True)
+    >>> describe_site(SiteReport("oslo", 1200, 4, 0, 9.0, ""), noisy=True)
     'oslo: about 1,200 rows; in 4 clusters'
-    >>> describe_site(SiteReport("oslo", 1, 1, 0, 1.0, False, ""), kind="images")
+    >>> describe_site(SiteReport("oslo", 1, 1, 0, 1.0, ""), kind="images")
     'oslo: 1 image; in 1 cluster; influence 1.00'
     """
-    parts = [f"{'about ' * noisy}{counted(report.rows, kind.removesuffix('s'))}"]
-    if report.set_aside:
-        parts.append(f"set aside, since {report.reason}")
-    else:
-        parts.append(_clusters(report))
-        if report.reason:
-            parts.append(report.reason)
+    parts = [f"{'about ' * noisy}{counted(report.rows, kind.removesuffix('s'))}", _clusters(report)]
+    if report.reason:
+        parts.append(report.reason)
     if report.influence is not None and not noisy:
         parts.append(f"influence {_number(report.influence)}")
-    text = f"{report.client}: " + "; ".join(parts)
-    if is_odd(report) and (report.set_aside or not noisy):
-        text += f"; leave it out with --without {report.client}"
-    return text
+    return f"{report.client}: " + "; ".join(parts)
 
 
 def _clusters(report: SiteReport) -> str:
-    text = f"in {counted(report.clusters, 'cluster')}"
+    text = f"in {counted(report.clusters, 'cluster')}" if report.clusters else "in no cluster"
     if not report.alone:
         return text
     verb = "is" if report.alone == 1 else "are"
@@ -118,10 +144,52 @@ def _number(influence: float) -> str:
     return f"{influence:.2f}" if influence < 100 else f"{influence:.0e}".replace("e+0", "e")
 
 
-def is_odd(report: SiteReport) -> bool:
-    """Tell whether a site stands out, so that leaving it out is worth a thought."""
-    return bool(report.reason) or (report.influence or 1.0) >= CONSPICUOUS
-
-
 def _importance(report: SiteReport) -> tuple[bool, float]:
     return not report.reason, -(report.influence or 1.0)
+
+
+# ---------------------------------------------------------------------------------- lone clusters
+
+
+def clusters_in_words(model: Model, noun: str = "cluster") -> str:
+    """Say how many clusters a model has, and how many of one site besides.
+
+    Examples
+    --------
+    >>> clusters_in_words(Model([[0.0], [9.0]], tensors={"lone_sites": [0]}))
+    '1 cluster and 1 lone cluster'
+    """
+    text = counted(len(model.centers) - model.n_lone, noun)
+    return f"{text} and {counted(model.n_lone, 'lone cluster')}" if model.n_lone else text
+
+
+def lone_values(file: ModelFile) -> list[dict[str, Any]]:
+    """Return id, site and rows of each lone cluster."""
+    model = file.model
+    support = support_of(model) if model.n_lone else None
+    first = len(model.centers) - model.n_lone
+    return [
+        {
+            "id": file.cluster_ids[first + i],
+            "client": client,
+            "rows": None if support is None else int(support["points"][first + i]),
+        }
+        for i, client in enumerate(lone_clients(model, file.clients))
+    ]
+
+
+def lone_in_words(lone: dict[str, Any]) -> str:
+    """Say who holds a lone cluster.
+
+    Examples
+    --------
+    >>> lone_in_words({"id": 4, "client": "oslo", "rows": 212})
+    'Cluster 4 is held by oslo alone: 212 rows.'
+    """
+    rows = "" if lone["rows"] is None else f": {counted(lone['rows'], 'row')}"
+    return f"Cluster {lone['id']} is held by {lone['client']} alone{rows}."
+
+
+def describe_lone(file: ModelFile) -> Iterator[str]:
+    """Say who holds each lone cluster."""
+    yield from map(lone_in_words, lone_values(file))

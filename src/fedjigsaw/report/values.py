@@ -19,7 +19,7 @@ from fedjigsaw.report.number import number_values
 from fedjigsaw.report.preparation import known_moments
 from fedjigsaw.report.privacy import privacy_values
 from fedjigsaw.report.regions import without_region
-from fedjigsaw.report.trust import reports_of
+from fedjigsaw.report.trust import lone_values, reports_of, strange_sites
 
 Values = dict[str, Any]
 INFERRED = "What could be inferred"
@@ -112,7 +112,7 @@ def _model(file: ModelFile) -> Values:
     curve = k_curve_of(model)
     return {
         "kind": "model",
-        "n_clusters": len(model.centers),
+        "n_clusters": len(model.centers) - model.n_lone,
         "clients": list(file.clients),
         "partly": list(file.partly),
         "rows": file.n_samples,
@@ -131,7 +131,9 @@ def _model(file: ModelFile) -> Values:
         "guessed_rows": knows_no_counts(model),
         "k": number_values(model, file.ids),
         "k_curve": curve and {name: values.tolist() for name, values in curve.items()},
+        "lone": lone_values(file),
         "sites": [asdict(report) for report in reports_of(file)],
+        "strange": strange_sites(file),
         "labels": _labels(model),
         "n_weights": _n_weights(model.tensors),
     }

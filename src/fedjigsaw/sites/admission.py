@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedjigsaw._regions import check_once, is_region, region_of
+from fedjigsaw._regions import check_once, is_region, region_of, unpacked
 from fedjigsaw.engine import aggregate_round, check_answer
 from fedjigsaw.errors import (
     ExtraError,
@@ -23,7 +23,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.methods import find_for_rows, is_known, make
+from fedjigsaw.methods import check_liars, find_for_rows, is_known, make
 from fedjigsaw.parameters import integer
 from fedjigsaw.sites.compatibility import (
     agreed_parameters,
@@ -91,6 +91,7 @@ def server_method(
     is the coordinator's: `params`, or else the method's defaults.
     """
     entry = find_for_rows(file.method)
+    check_liars(entry, params)
     allowed = entry.cls.server_parameters
     for name in sorted(set(params) - set(allowed)):
         raise ParameterError(
@@ -128,16 +129,16 @@ class Admission:
 
     def leave_out(self, clients: Sequence[str]) -> None:
         """Leave clients out, as if they had never sent a summary."""
-        found = {file.summary.client for file in self.kept.values()}
-        unknown = sorted(set(clients) - found)
-        if unknown:
-            names, known = (", ".join(map(repr, some)) for some in (unknown, sorted(found)))
-            raise ParameterError(f"No summary is from {names}. Sites: {known}.")
+        _check_known(clients, {file.summary.client for file in self.kept.values()})
         kept = {n: f for n, f in self.kept.items() if f.summary.client not in set(clients)}
         if not kept and clients:
             raise ParameterError(f"Without {', '.join(map(repr, clients))}, no summary is left.")
         self.n_files -= len(self.kept) - len(kept)
         self.kept = kept
+
+    def check_vouched(self, clients: Sequence[str]) -> None:
+        """Check that there are summaries of clients that are believed in any case."""
+        _check_known(clients, {s.client for s in unpacked(f.summary for f in self.kept.values())})
 
     def check_together(self) -> None:
         """Refuse files of other columns, scalers, methods or parameters than most have.
@@ -218,6 +219,13 @@ class Admission:
             who = f" (client {found.client!r})" if found.client else ""
             text = f"{found.file}{who} takes no part: {found.reason}"
             warn(text, RefusedFileWarning)
+
+
+def _check_known(clients: Sequence[str], found: set[str]) -> None:
+    unknown = sorted(set(clients) - found)
+    if unknown:
+        names, known = (", ".join(map(repr, some)) for some in (unknown, sorted(found)))
+        raise ParameterError(f"No summary is from {names}. Sites: {known}.")
 
 
 def _check_usable(name: str, file: SummaryFile) -> None:

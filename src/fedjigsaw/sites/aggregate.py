@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw._regions import clients_of, n_rows_of, sites_of, unpacked
+from fedjigsaw._regions import clients_of, n_rows_of, own_model, sites_of, unpacked
+from fedjigsaw._threads import one_thread
 from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
 from fedjigsaw.errors import ForgottenSiteWarning, MessageError, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
@@ -23,6 +24,7 @@ from fedjigsaw.sites.preparation import scale_bounds
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.contract import FederatedMethod
 
 
 def aggregate(
@@ -80,7 +82,8 @@ def aggregate(
         files, n_clusters, without=without, seed=seed, params=params, min_sites=min_sites
     )
     made = together.model_file()
-    warn_of_fewer_clusters(n_clusters, len(made.model.centers), together.members)
+    n_found = len(made.model.centers) - made.model.n_lone
+    warn_of_fewer_clusters(n_clusters, n_found, together.members)
     return made
 
 
@@ -155,6 +158,7 @@ def solve_together(
     if without and first.scaler is not None:
         _warn_of_scaler(without, first.scaler)
     estimator = server_method(first, n_clusters, seed, params or {})
+    admission.check_vouched(getattr(estimator, "vouch", None) or ())
     broadcast = Broadcast(0, seed, cells=None if first.privacy is None else first.privacy.cells)
     admission.check_answers(estimator, broadcast)
     try:
@@ -169,6 +173,17 @@ def solve_together(
     admission.warn()
     warn_of_copies({member.client: rows_in_common(member) for member in together.members})
     return together
+
+
+def with_reports(method: FederatedMethod, summaries: Sequence[Summary], model: Model) -> Model:
+    """Add what reports tell of each site, and what no further round needs: its influence."""
+    from fedjigsaw.methods._fitted import with_influences  # it needs what clusters
+
+    members = unpacked(summaries)
+    if own_model(members, method.method, method.configuration()) is not None:  # it has them
+        return model
+    with one_thread():
+        return with_influences(method, members, model)
 
 
 def within_bounds(model: Model, privacy: Privacy | None, scaler: Scaler | None) -> Model:
@@ -214,8 +229,9 @@ def _warn_of_scaler(without: Sequence[str], scaler: Scaler) -> None:
 
 def _aggregate(method: FederatedClusterer, admission: Admission, broadcast: Broadcast) -> Together:
     files = _ordered(admission)
-    model = aggregate_round(method, [file.summary for file in files], broadcast)
-    return Together(method, files, model)
+    summaries = [file.summary for file in files]
+    model = aggregate_round(method, summaries, broadcast)
+    return Together(method, files, with_reports(method, summaries, model))
 
 
 def _ordered(admission: Admission) -> tuple[SummaryFile, ...]:

@@ -14,6 +14,9 @@ its rows. Drift is the largest change of a cluster, divided by the noise of both
 The noise of the new model counts up to :data:`MOST` times that of the old one: a number of clusters
 that no longer fits must not hide why. The constants were set on simulated years, other ones than
 those that the documentation reports (`fedjigsaw reproduce drift`).
+
+A site that is unlike all others is left out of the resampling: it would make everything look like
+chance. Clusters that are new, gone, split or merged are an alarm, whatever the drift.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import FedJigsawError, MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods import find_for_rows
@@ -106,8 +110,8 @@ class Difference:
 
     @property
     def alarm(self) -> bool:
-        """Tell whether the clusters changed more than chance explains."""
-        return self.drift is not None and self.drift > self.limit
+        """Tell whether clusters came, went, split or merged, or changed more than by chance."""
+        return not self.succession.is_calm or (self.drift is not None and self.drift > self.limit)
 
 
 def compare(
@@ -292,14 +296,18 @@ def measure_noise(
     """
     given = files.values() if isinstance(files, Mapping) else files
     summaries = _summaries(list(given), model)
-    if len(summaries) < 2:
+    strange = {r.client for r in site_reports(model.model, model.clients) or [] if r.reason}
+    kept = [summary for summary in summaries if summary.client not in strange]
+    if len(kept) < 2:
         return None
-    method = _method(model, seed)
-    full, rng = places_of(model), np.random.default_rng(seed)
-    found = []
+    method, rng = _method(model, seed), np.random.default_rng(seed)
+    base = model.model if len(kept) == len(summaries) else _again(method, kept, seed)
+    if base is None:
+        return None
+    full, found = _places(base), []
     for _ in range(n_resamples):
-        drawn = rng.integers(len(summaries), size=len(summaries))
-        part = [replace(summaries[i], client=f"{n:06d}") for n, i in enumerate(drawn)]
+        drawn = rng.integers(len(kept), size=len(kept))
+        part = [replace(kept[i], client=f"{n:06d}") for n, i in enumerate(drawn)]
         other = _again(method, part, seed)
         if other is not None:
             found.append(_own_changes(full, _places(other)))
@@ -308,7 +316,8 @@ def measure_noise(
     noise = np.quantile(found, USUAL, axis=0)
     if full.points is not None:
         noise = np.maximum(noise, LEAST * full.spread / np.sqrt(np.maximum(full.points, 1)))
-    return tuple(noise.tolist())
+    nearest = nearest_centers(model.model.centers, full.centers)[0]
+    return tuple(noise[nearest].tolist())
 
 
 def _summaries(files: Sequence[SummaryFile], model: ModelFile) -> list[Summary]:
@@ -333,17 +342,16 @@ def _summaries(files: Sequence[SummaryFile], model: ModelFile) -> list[Summary]:
             f"The summaries are of {rows:,} rows, and the model is of {model.n_samples:,}: they "
             "are of another run."
         )
-    reports = site_reports(model.model, model.clients) or []
-    aside = {report.client for report in reports if report.set_aside}
-    return [found[name] for name in sorted(found) if name not in aside]
+    return [found[name] for name in sorted(found)]
 
 
 def _method(model: ModelFile, seed: int) -> FederatedClusterer:
-    """Make the method of a model, without checks of single sites: they were made already."""
+    """Make the method of a model, without looking at single sites: it was done already."""
     params: dict[str, Any] = dict(model.model.params)
     method = find_for_rows(model.model.method).cls.from_settings({**params, "random_state": seed})
-    if "robust" in params:
-        method.set_params(robust=False)
+    if params.get("liars"):
+        method.set_params(liars=0)
+    method.for_reports = False
     check_one_round(method)
     made: FederatedClusterer = method
     return made

@@ -23,9 +23,7 @@ ENDING = ".summary"
 
 
 def question_name(method: str, params: Mapping[str, Any]) -> str:
-    """Return a name of what sites were asked: a method with all its parameters but the seed.
-
-    A site of a federation clusters with a seed of its own.
+    """Return a name of what sites were asked: a method, and the parameters that matter to them.
 
     Examples
     --------
@@ -35,9 +33,27 @@ def question_name(method: str, params: Mapping[str, Any]) -> str:
     >>> first == question_name("jigsaw", {"n_clusters": 5, "random_state": 0})
     False
     """
-    own = {name: value for name, value in params.items() if name != "random_state"}
-    text = json.dumps([method, own], sort_keys=True)
+    text = json.dumps([method, question_params(params)], sort_keys=True)
     return f"{method}-{sha256(text.encode()).hexdigest()[:16]}"
+
+
+def question_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a method that make a difference to the answer of a site.
+
+    The seed does not, since a site has one of its own, nor whom the coordinator believes: what is
+    kept can be aggregated again with other `liars`. Only their default of `detail` is asked for.
+
+    Examples
+    --------
+    >>> question_params({"n_clusters": 4, "detail": None, "liars": 1, "vouch": ["bern"]})
+    {'n_clusters': 4, 'detail': 3}
+    """
+    from fedjigsaw.methods.jigsaw import DETAIL_WITH_LIARS
+
+    own = {n: v for n, v in params.items() if n not in ("random_state", "liars", "vouch")}
+    if params.get("liars") and own.get("detail") is None:
+        own["detail"] = DETAIL_WITH_LIARS
+    return own
 
 
 @dataclass(frozen=True)

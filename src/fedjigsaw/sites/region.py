@@ -25,9 +25,9 @@ from fedjigsaw.messages import COUNTS, Summary
 from fedjigsaw.parameters import integer
 from fedjigsaw.sites.admission import Loaded
 from fedjigsaw.sites.aggregate import Together, solve_together
-from fedjigsaw.trust.counting import MANY_CELLS
 
 CENTERS_PER_CLUSTER = 4  # that a region sends: with one, it would lose up to a percent
+MOST_CELLS = 400  # of a region, where the number of clusters is to be found: twice those of a site
 
 
 def aggregate_region(
@@ -110,7 +110,7 @@ def most_centers(n_clusters: int | str, n_centers: int | None) -> int:
     """Return the most centers that a region sends."""
     if n_clusters == "auto":
         integer(1, or_none=True).check("n_centers", "a region", n_centers)
-        return n_centers or MANY_CELLS
+        return n_centers or MOST_CELLS
     if n_centers is not None and n_centers < int(n_clusters):
         allowed = f"at least the number of clusters, {n_clusters}"
         raise ParameterError(invalid("n_centers", "a region", allowed, n_centers))

@@ -11,7 +11,7 @@ from fedjigsaw.kernels.kmeans import partition_of
 from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS, check_same_cells, shortened
+from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS, check_same_cells
 from fedjigsaw.privacy.summaries import NOISE, count_noise
 from fedjigsaw.trust.received import Received
 
@@ -120,13 +120,11 @@ def whole_numbers(rows: Floats) -> Ints:
     return counts
 
 
-def merge_tables(summaries: Sequence[Summary], *, limited: bool) -> Summary:
+def merge_tables(summaries: Sequence[Summary]) -> Summary:
     """Add up tables of cells that all sites share; noise adds up by its variance."""
     check_same_cells(summaries)
     tables = np.stack([summary.tensors[CELLS] for summary in summaries])
     noises = np.stack([summary.tensors[CELL_NOISE] for summary in summaries])
-    if limited:
-        tables = shortened(tables, summaries)
     total = tables.sum(axis=0)
     return Summary(
         _n_rows(float(total[:, 0].sum()), summaries),

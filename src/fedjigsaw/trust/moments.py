@@ -24,14 +24,15 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.scaling import Stats, aligned
-from fedjigsaw.trust.plausibility import LIARS, Flags
 from fedjigsaw.trust.received import MIN_SITES
+from fedjigsaw.trust.support import Flags
 
 FAR = 10.0  # sizes of a column from which on a site is told
 IMPOSSIBLE = 1e3  # sizes from which on it is set aside, if the others are alike
 MOST = 1e9  # the same, however different the others are
 UNITS = 8.0  # factor from which on mean and deviation look like other units
 UNIT_MISTAKE = 120.0  # factor up to which that is a mistake for people to mend
+LIARS = 0.3  # share of the sites that may send anything
 MANY, TOO_MANY = 100.0, 1e3  # times the typical rows: told, and limited if they do harm
 ROUNDING = 1e-12  # differences that are smaller than this share of the mean are none
 

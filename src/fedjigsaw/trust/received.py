@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -19,17 +18,13 @@ from fedjigsaw.errors import (
     quote_names,
     warn,
 )
-from fedjigsaw.kernels.grouping import groups_by_size, means_of, means_of_groups
-from fedjigsaw.kernels.kmeans import blocks
-from fedjigsaw.kernels.nearest import side_by_side
+from fedjigsaw.kernels.grouping import groups_by_size, means_of
 from fedjigsaw.messages import OWN, Summary
 from fedjigsaw.privacy.cells import seen_through
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.summaries import NOISE, center_noise, count_noise
 
 MIN_SITES = 4  # of fewer sites, no majority can outvote a liar
-MOST_HEARD = 2  # typical numbers of centers: more of one site do not count when others are judged
-IN_CACHE = 2**16  # numbers of a block that threads work on
 
 
 @dataclass(frozen=True)
@@ -86,38 +81,6 @@ class Received:
         signal = float(self.counts.sum()) / k / self.n_sites / self.count_noise
         return seen_through(signal, self.cells, self.centers.shape[1])
 
-    @cached_property
-    def heard(self) -> Ints:
-        """The clusters by which others are judged, at most `MOST_HEARD` typical numbers of a site.
-
-        Otherwise a site that sends very many centers would be the majority.
-        """
-        sizes = np.bincount(self.owners, minlength=self.n_sites)
-        most = int(MOST_HEARD * np.median(sizes[sizes > 0])) if len(self.owners) else 0
-        everything = np.arange(len(self.owners))
-        if sizes.max() <= most:
-            return everything
-        starts = np.cumsum(sizes) - sizes
-        rank, size = everything - starts[self.owners], sizes[self.owners]
-        # evenly spread over the clusters of a site
-        return everything[(size <= most) | ((rank + 1) * most // size > rank * most // size)]
-
-    @cached_property
-    def middle(self) -> Floats:
-        """The median of each column of the centers that are heard."""
-        columns = self.centers[self.heard].T
-
-        def medians(part: slice) -> Floats:
-            """Find medians of a copy, by one partition: twice as fast as np.median."""
-            values, half = columns[part].copy(), columns.shape[1] // 2
-            values.partition(half, axis=1)
-            upper: Floats = values[:, half]
-            is_odd = columns.shape[1] % 2
-            return upper if is_odd else (values[:, :half].max(axis=1) + upper) / 2
-
-        parts = list(blocks(len(columns), columns.shape[1], IN_CACHE))
-        return np.concatenate(side_by_side(medians, parts, 64 * columns.size))
-
     @property
     def weights(self) -> Floats:
         r"""The counts, less where noise makes a center uncertain.
@@ -146,11 +109,6 @@ class Received:
         sums: Floats = np.bincount(self.owners, values, minlength=self.n_sites).astype(np.float64)
         return sums
 
-    def clusters_of(self, site: int) -> slice:
-        """Return where the clusters of a site are; those of a site lie one after the other."""
-        start, end = np.searchsorted(self.owners, [site, site + 1])
-        return slice(int(start), int(end))
-
     def select(self, clusters: Ints | npt.NDArray[np.bool_]) -> "Received":
         """Return some of the clusters; sites keep their numbers."""
         return replace(
@@ -161,13 +119,6 @@ class Received:
             owners=self.owners[clusters],
             radii=None if self.radii is None else self.radii[clusters],
             noise=self.noise[clusters],
-        )
-
-    def rebuilt(self, centers: Floats, counts: Floats, sse: Floats, owners: Ints) -> "Received":
-        """Return other clusters of the same sites, each with the noise of its site."""
-        noise = self.noise[np.searchsorted(self.owners, owners)]
-        return replace(
-            self, centers=centers, counts=counts, sse=sse, owners=owners, radii=None, noise=noise
         )
 
     def of_sites(self, chosen: npt.NDArray[np.bool_]) -> "Received":
@@ -187,7 +138,7 @@ class Received:
             else np.concatenate([self.radii, other.radii]),
             noise=np.concatenate([self.noise, other.noise]),
         )
-        return both.select(np.argsort(both.owners, kind="stable"))  # clusters_of needs their order
+        return both.select(np.argsort(both.owners, kind="stable"))
 
     def weighted(self, shares: Floats) -> "Received":
         """Return the clusters with a share of the rows of each site."""
@@ -239,14 +190,18 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
     )
 
 
-def group_means(received: Received, k: int) -> Floats:
-    """Return the means of the k largest groups of centers by their radii, FeCA's rule."""
-    assert received.radii is not None
-    return means_of_groups(received.centers, received.radii, k)
+def without_mixed(received: Received) -> Received:
+    """Leave out sites whose clusters are mixtures of unlike rows, if there are others."""
+    if received.mixed is None:
+        return received
+    others = received.of_sites(~received.mixed)
+    return others if len(others.counts) else received
 
 
 def final_group_means(received: Received, k: int) -> Floats:
-    """Return :func:`group_means`, and warn if the choice of the groups was arbitrary.
+    """Return the means of the k largest groups of centers by their radii, FeCA's rule.
+
+    Warn if the choice of the groups was arbitrary.
 
     A local cluster of one row has the radius 0, so its center forms a group of its own. Of many
     such groups, nothing but their coordinates tells which come first.

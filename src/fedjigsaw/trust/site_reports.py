@@ -1,25 +1,22 @@
-"""Reports about each client: what it sent, its influence, and what was set aside and why."""
+"""Reports about each client: what it sent, its influence, and what is strange about it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.messages import Model
-from fedjigsaw.trust.plausibility import Note
+from fedjigsaw._typing import Floats
+from fedjigsaw.errors import ConspicuousSiteWarning, MessageError, invalid, warn
+from fedjigsaw.messages import LONE_SITES, Model
+from fedjigsaw.trust.support import HEAVY, LIMITED, OUTSIDE, ROWS, UNSUPPORTED, Screened
 
 REASONS = {
-    Note.STRANGE: "its centers lie where no other site has any, and they harm the others",
-    Note.FAR: "some centers are far outside the range of the other sites",
-    Note.ROWS: "it claims many times the rows of a typical site, and counts as one",
-    Note.SPREAD: "its spread is many times that of the others; theirs is used",
-    Note.RADIUS: "some radii are many times those of the other sites; theirs are used",
-    Note.REPEATED: "its centers repeat each other, which no clustering does",
-    Note.LONG: "its update is many times as long as those of the others; it is shortened",
-    Note.NOT_FINITE: "its weights have NaN or infinity",
+    UNSUPPORTED: "its centers lie where no other site has any, and cost {costs:.2g} times what all "
+    "others cost",
+    OUTSIDE: "centers that too few other sites support stay out of the clusters of all",
+    ROWS: f"it has more than {HEAVY:g} times the rows of the next site",
+    LIMITED: "it claims many times the rows of the next site, and counts for no more than that",
 }
 PREFIX = "site_"
 
@@ -36,10 +33,8 @@ class SiteReport:
     alone : number of clusters that no other client takes part in.
     influence : float or None
         The objective of the other clients' rows with this client, relative to without it: 1 if it
-        makes no difference to them. For a client that was set aside, what it would have been. None
-        if it was not computed.
-    set_aside : whether nothing of its summary was used.
-    reason : what is wrong with its summary; empty if nothing is.
+        makes no difference to them. None if it was not computed.
+    reason : what is strange about its summary; empty if nothing is.
     """
 
     client: str
@@ -47,29 +42,53 @@ class SiteReport:
     clusters: int
     alone: int
     influence: float | None
-    set_aside: bool
     reason: str
 
 
-def site_tensors(
-    rows: Floats, table: Floats, notes: Ints, influence: Floats | None
-) -> dict[str, np.ndarray]:
+def warn_of_sites(screened: Screened, clients: Sequence[str], liars: int) -> None:
+    """Tell who is unlike all others, why, and what can be done."""
+    for client, note, costs in zip(clients, screened.notes, screened.costs, strict=True):
+        if not note:
+            continue
+        reason = _reason(int(note), float(costs))
+        advice = (
+            "Look at its data: another unit, or columns in another order? Leave it out if it is "
+            f"wrong; vouch=[{client!r}] if it is right; or protect the others with liars=1."
+        )
+        if note & (OUTSIDE | LIMITED):
+            advice = f"If it is right, use vouch=[{client!r}]."
+        elif note == ROWS:
+            advice = f"If that is right, use vouch=[{client!r}]; otherwise liars=1."
+        warn(f"Client {client!r} is unlike the others: {reason}. {advice}", ConspicuousSiteWarning)
+    if screened.too_few:
+        warn(
+            f"More than {liars} clients hold groups that no more than {liars} others share. Choose "
+            "a smaller number of liars, or read lone clusters as clusters.",
+            ConspicuousSiteWarning,
+        )
+
+
+def _reason(note: int, costs: float) -> str:
+    return "; ".join(text.format(costs=costs) for one, text in REASONS.items() if note & one)
+
+
+def site_tensors(known: Mapping[str, np.ndarray], table: Floats) -> dict[str, np.ndarray]:
     """Return what a model keeps about each client.
 
     Parameters
     ----------
+    known : `rows`, and `notes` and `costs` if something can be told, an array over clients each.
     table : shape (n_clients, k), rows of each client in each cluster.
     """
     present = table > 0
     alone = present & (present.sum(axis=0) == 1)
     tensors = {
-        "rows": np.rint(rows).astype(np.int64),
+        "notes": np.zeros(len(table), dtype=np.int64),
+        **known,
+        "rows": np.rint(known["rows"]).astype(np.int64),
         "clusters": present.sum(axis=1),
         "alone": alone.sum(axis=1),
-        "notes": notes,
     }
-    if influence is not None:
-        tensors["influence"] = influence
     return {f"{PREFIX}{name}": tensor for name, tensor in tensors.items()}
 
 
@@ -83,7 +102,7 @@ def site_reports(model: Model, clients: Sequence[str]) -> list[SiteReport] | Non
     clients : names, in the order in which their summaries were aggregated.
     """
     names = ("rows", "clusters", "alone", "notes")
-    found = {name: model.tensors.get(f"{PREFIX}{name}") for name in (*names, "influence")}
+    found = {name: model.tensors.get(f"{PREFIX}{name}") for name in (*names, "costs", "influence")}
     if any(found[name] is None for name in names):
         return None
     shapes = {tensor.shape for tensor in found.values() if tensor is not None}
@@ -102,8 +121,20 @@ def site_reports(model: Model, clients: Sequence[str]) -> list[SiteReport] | Non
             int(columns["clusters"][i]),
             int(columns["alone"][i]),
             None if columns["influence"] is None else float(columns["influence"][i]),
-            columns["clusters"][i] == 0,
-            "; ".join(text for note, text in REASONS.items() if int(columns["notes"][i]) & note),
+            _reason(int(columns["notes"][i]), columns["costs"][i] if columns["costs"] else 0.0),
         )
         for i, client in enumerate(clients)
     ]
+
+
+def lone_clients(model: Model, clients: Sequence[str]) -> list[str]:
+    """Return the client of each lone cluster of a model.
+
+    Parameters
+    ----------
+    clients : names, in the order in which their summaries were aggregated.
+    """
+    sites = model.tensors.get(LONE_SITES, np.zeros(0, dtype=np.int64))
+    if not np.isin(sites, np.arange(len(clients))).all():
+        raise MessageError(invalid(LONE_SITES, "a model", "numbers of its clients", sites))
+    return [clients[site] for site in sites.tolist()]

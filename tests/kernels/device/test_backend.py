@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedjigsaw import BatchEngine, Broadcast, FeCA, Jigsaw, SerialEngine, Summary
+from fedjigsaw import BatchEngine, FeCA, Jigsaw, SerialEngine
 from fedjigsaw.kernels.backends import HoldingBackend, default_backend, hold
 from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.device import backend as device_backend
@@ -360,48 +360,6 @@ def test_rows_held_by_the_device_answer_as_those_of_the_host(rng, monkeypatch, b
         np.testing.assert_allclose(mine, theirs)
     for mine, theirs in zip(held.lloyd(centers), host.lloyd(centers), strict=True):
         np.testing.assert_allclose(mine, theirs)
-    owners = np.arange(50) % 3, np.arange(6) % 2
-    for n in (1, 3, 5):  # of some rows, three centers are of other owners
-        mine, theirs = (
-            rows.to_other_owners(owners[0], centers, owners[1], n) for rows in (held, host)
-        )
-        np.testing.assert_allclose(mine, theirs)
-        assert np.isinf(mine).any() == (n == 5)
-
-
-@pytest.mark.parametrize(("method", "set_aside"), [(FeCA, []), (Jigsaw, [4])])
-def test_a_server_compares_very_many_centers_on_the_device(rng, monkeypatch, method, set_aside):
-    """With the same verdict on a site whose centers are where no other has any."""
-    compared = []
-
-    def noting(rows, *given):
-        compared.append(ask(rows, *given))
-        return compared[-1]
-
-    ask = device_rows.DeviceRows.to_other_owners
-    monkeypatch.setattr(device_rows.DeviceRows, "to_other_owners", noting)
-    monkeypatch.setattr(device_backend, "LEAST", 0)
-    means = rng.normal(size=(200, 3))
-    sites = [
-        Summary(
-            1000,
-            means + 0.01 * rng.normal(size=means.shape) + 3 * (i == 4),
-            radii=np.full(200, 0.01),
-            counts=np.full(200, 5),
-            sse=np.full(200, 5e-4),
-            client=f"c{i}",
-        )
-        for i in range(5)
-    ]
-    found = []
-    for backend in (None, BACKEND):
-        server = method(200)
-        server.backend = backend
-        found.append(server.aggregate(sites, Broadcast(0, 0), np.random.default_rng(0)))
-    notes = [model.tensors["site_notes"] for model in found]
-    assert notes[0].tolist() == notes[1].tolist()
-    assert np.flatnonzero(notes[0]).tolist() == set_aside
-    assert len(compared) == 1
 
 
 def test_labels_of_rows_do_not_depend_on_rounding(small_too):

@@ -109,31 +109,3 @@ def lloyd(X, w, C, half, start, stop, sums, counts):
             for c in range(X.shape[1]):
                 sums[j, c] += weight * X[at + r, c]
     return total
-
-
-@compiled
-def other_owners(X, C, half, start, stop, owners, owners_of_centers, n, found):
-    """Write the n-th smallest squared distance of each row to centers of other owners."""
-    tile, products = np.zeros((X.shape[1], ROWS)), np.empty((CENTERS, ROWS))
-    norms, least, mine = np.empty(ROWS), np.empty((n, ROWS)), np.empty(ROWS, np.int64)
-    for at in range(start, stop, ROWS):
-        size = min(ROWS, stop - at)
-        load(X, at, size, tile, norms)
-        for r in range(size):
-            mine[r] = owners[at + r]
-        least[:] = np.inf
-        for first in range(0, len(C), CENTERS):
-            part = products[: min(CENTERS, len(C) - first)]
-            np.dot(C[first : first + CENTERS], tile, part)
-            for j in range(len(part)):
-                row, h, owner = part[j], half[first + j], owners_of_centers[first + j]
-                for r in range(ROWS):
-                    row[r] = np.inf if mine[r] == owner else h - row[r]
-                for rank in range(n):  # each passes the larger one on
-                    kept = least[rank]
-                    for r in range(ROWS):
-                        v, b = row[r], kept[r]
-                        kept[r] = v if v < b else b
-                        row[r] = b if v < b else v
-        for r in range(size):
-            found[at + r] = max(0.0, norms[r] + 2 * least[n - 1, r])

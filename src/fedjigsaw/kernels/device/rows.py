@@ -88,20 +88,6 @@ class DeviceRows:
             all_labels[unclear], all_distances[unclear] = table.argmin(axis=1), table.min(axis=1)
         return all_labels, all_distances
 
-    def to_other_owners(
-        self, owners: Ints, centers: Floats, owners_of_centers: Ints, n: int
-    ) -> Floats:
-        """See :meth:`fedjigsaw.kernels.backends.HeldRows.to_other_owners`."""
-        found = exact(centers, self.device)
-        own, others = (torch.from_numpy(a).to(self.device) for a in (owners, owners_of_centers))
-        parts = []
-        for part in self._parts(len(found)):
-            scores = scores_of(self.X[part], found)
-            scores.masked_fill_(own[part][:, None] == others, math.inf)
-            parts.append(scores.topk(n, dim=1, largest=False).values[:, -1])
-        squared: Floats = (torch.cat(parts) + self.norms).clamp_(min=0).cpu().numpy()
-        return squared
-
     def settle_clouds(self, sse: Floats, start: Floats, *, max_iter: int) -> Floats:
         """As :func:`fedjigsaw.kernels.clouds.settle_clouds`, for two or more centers.
 

@@ -41,7 +41,13 @@ from fedjigsaw.report.page.view import (
 )
 from fedjigsaw.report.page.words import day_in_words, listed, plain, share, short, signed
 from fedjigsaw.report.profiles import nearest_clusters
-from fedjigsaw.report.trust import part_of
+from fedjigsaw.report.trust import (
+    clusters_in_words,
+    describe_lone,
+    lone_in_words,
+    lone_values,
+    part_of,
+)
 from fedjigsaw.report.units import number, percent
 
 MAX_CLUSTERS = 100  # that are described, of a model with more
@@ -61,7 +67,7 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
     n_sites = counted(len(run.model.clients), "site")
     where = listed(run.model.clients) if len(run.model.clients) <= 3 else n_sites
     return ReportPage(
-        title=plain(title) if title else f"{counted(run.k, 'cluster')} at {where}",
+        title=plain(title) if title else f"{clusters_in_words(run.model.model)} at {where}",
         subtitle=f"A clustering of the rows of {n_sites}, which stayed where they are",
         date=day_in_words(today),
         version=fedjigsaw.__version__,
@@ -94,10 +100,10 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
 def _facts(run: Run, sizes: SizeFacts) -> tuple[Fact, ...]:
     about = "" if run.model.privacy is None else "about "
     columns = len(run.model.columns if run.model.encoding is None else run.model.encoding.sources)
-    n_sites = part_of(run.model).n_sites
-    sites = run.scored or counted(n_sites, "site")
+    k = run.k - run.model.model.n_lone
+    sites = run.scored or counted(part_of(run.model).n_sites, "site")
     return (
-        Fact(f"{run.k:,}", "cluster" if run.k == 1 else "clusters"),
+        Fact(f"{k:,}", "cluster" if k == 1 else "clusters"),
         Fact(f"{about}{rows_of(run, sizes):,.0f}", "rows"),
         Fact(*sites.split(" ", 1)),
         Fact(f"{columns:,}", "column" if columns == 1 else "columns"),
@@ -108,10 +114,11 @@ def _in_short(run: Run, sizes: SizeFacts, traits: Traits) -> list[str]:
     about = "" if run.model.privacy is None else "About "
     part = part_of(run.model)
     n_rows = rows_of(run, sizes)
-    rows = counted(n_rows, "row")
-    sites = run.scored or f"{counted(part.n_sites, 'site')}{part.aside}"
+    sites = run.scored or f"{counted(part.n_sites, 'site')}{part.more}"
     verb = "falls" if n_rows == 1 else "fall"
-    told = [f"{about}{rows} at {sites} {verb} into {counted(run.k, 'cluster')}."]
+    rows, found = counted(n_rows, "row"), clusters_in_words(run.model.model)
+    told = [f"{about}{rows} at {sites} {verb} into {found}."]
+    told.extend(describe_lone(run.model))
     if sizes.totals is not None and run.k > 1 and sizes.totals.sum():
         whole = float(sizes.totals.sum())
         most, least = int(sizes.totals.argmax()), int(sizes.totals.argmin())
@@ -275,7 +282,7 @@ def _size_in_words(sizes: SizeFacts, i: int, rows: float) -> str:
 
 
 def _remarks(run: Run, i: int, sizes: SizeFacts, nearest: list[int | None]) -> list[str]:
-    told = []
+    told = [lone_in_words(one) for one in lone_values(run.model) if one["id"] == run.ids[i]]
     if (near := nearest[i]) is not None:
         told.append(f"Nearest: cluster {run.ids[near]}.")
     support = support_of(run.model.model)

@@ -19,9 +19,8 @@ from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.view import Absent, HowMany, Table
 from fedjigsaw.report.page.words import listed, short
 from fedjigsaw.report.profiles import nearest_clusters
-from fedjigsaw.report.trust import CONSPICUOUS, is_odd, reports_of
+from fedjigsaw.report.trust import describe_lone, reports_of, strange_sites
 from fedjigsaw.report.units import number, percent
-from fedjigsaw.trust.site_reports import SiteReport
 
 NO_SPREAD = 1e-9  # in the units of the clustering
 NARROW = 0.3  # margins below: clusters overlap much
@@ -52,7 +51,7 @@ def support_table(run: Run, shown: int) -> Table | Absent:
     separation = None if noisy else support.get(WITH_AUTO)  # noise fills valleys, or digs them
     rows = []
     for i in range(shown):
-        clients, points, spread, margin = (float(support[name][i]) for name in SUPPORT)
+        clients, points, spread, margin = (float(support[name][i]) for name in (*SUPPORT, "margin"))
         nearest, _ = neighbors[i]
         near = "–" if nearest is None else str(run.ids[nearest])
         measured = is_measured(spread)
@@ -105,9 +104,9 @@ def site_table(run: Run, most: int) -> Table | Absent:
             "single sites; the default method does."
         )
     if run.model.privacy is not None:
-        lines = [(short(r.client, 40), f"{r.rows:,}", _noisy_remark(r)) for r in reports[:most]]
+        lines = [(short(r.client, 40), f"{r.rows:,}") for r in reports[:most]]
         caption = "What the server knows about each site. Rows: with noise."
-        return Table(caption, ("Site", "Rows", "Remark"), tuple(lines), words=(2,))
+        return Table(caption, ("Site", "Rows"), tuple(lines))
     rows = [
         (
             short(report.client, 40),
@@ -115,9 +114,9 @@ def site_table(run: Run, most: int) -> Table | Absent:
             f"{report.clusters}",
             f"{report.alone}",
             "–" if report.influence is None else f"{report.influence:.2f}",
-            _remark(report),
+            report.reason,
         )
-        for report in sorted(reports, key=lambda r: not is_odd(r))[:most]
+        for report in sorted(reports, key=lambda r: not r.reason)[:most]
     ]
     headings = ("Site", "Rows", "Clusters", "Held alone", "Influence", "Remark")
     caption = (
@@ -181,21 +180,19 @@ def _missing_values(run: Run) -> Iterator[str]:
 def _odd_sites(run: Run) -> Iterator[str]:
     reports = reports_of(run.model)
     if reports and run.model.privacy is not None:
-        for report in (report for report in reports if report.set_aside):
-            yield f"{short(report.client)} was {_remark(report)}."
-        yield "What each site sent has noise, so nobody can tell whether a site is conspicuous."
+        yield "What each site sent has noise: nobody can tell whether a site is unlike the others."
         return
-    odd = [report for report in reports if is_odd(report)]
-    for report in odd:
-        yield f"{short(report.client)} is conspicuous: {_remark(report)}."
-    if reports and not odd:
-        yield "No site is conspicuous: what each sent fits what the others sent."
+    strange = strange_sites(run.model)
+    yield from strange
+    if reports and not strange:
+        yield "No site is unlike all others."
 
 
 def _weak_clusters(run: Run) -> Iterator[str]:
     support = support_of(run.model.model)
     if support is None:
         return
+    yield from describe_lone(run.model)
     if knows_no_counts(run.model.model):
         yield "Some sites sent no counts: numbers of rows are guesses."
     alone, shared = alone_at_a_site(run)
@@ -241,12 +238,13 @@ def _weak_clusters(run: Run) -> Iterator[str]:
 def alone_at_a_site(run: Run) -> tuple[list[int], list[int]]:
     """Return the clusters in the summary of one site: without rows of other sites, and with them.
 
-    With noise, nobody can tell.
+    Lone clusters are not among them. With noise, nobody can tell.
     """
     support = support_of(run.model.model)
     if support is None or run.model.privacy is not None or len(run.model.clients) == 1:
         return [], []
-    alone = np.flatnonzero(support["clients"] == 1).tolist()
+    n_shared = run.k - run.model.model.n_lone
+    alone = np.flatnonzero(support["clients"][:n_shared] == 1).tolist()
     if run.counts is None:
         return alone, []
     held = (run.counts > 0).sum(axis=0)
@@ -266,10 +264,6 @@ def where_found(run: Run) -> Iterator[str]:
         yield f"{counted(len(alone), 'cluster')} {verb} found at one site only."
 
 
-def _noisy_remark(report: SiteReport) -> str:
-    return _remark(report) if report.set_aside else ""
-
-
 def _skew(run: Run) -> Iterator[str]:
     skew = run.model.model.tensors.get("skew")
     if skew is None or skew.size != 1 or knows_no_counts(run.model.model):
@@ -287,13 +281,3 @@ def _named(run: Run, clusters: list[int], most: int = 8) -> str:
     if len(clusters) > most:
         return counted(len(clusters), "cluster")
     return "Clusters " + listed([str(run.ids[i]) for i in clusters])
-
-
-def _remark(report: SiteReport) -> str:
-    if report.set_aside:
-        return f"set aside, since {report.reason}" if report.reason else "set aside"
-    if report.reason:
-        return report.reason
-    if (report.influence or 1.0) >= CONSPICUOUS:
-        return "it changes the clusters of the others more than usual"
-    return ""

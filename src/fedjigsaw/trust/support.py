@@ -1,0 +1,246 @@
+r"""What sites support of one another: who is strange, and what to leave out against liars.
+
+A site can be unlike all others and honest, so no test of summaries tells it from a lie. Without
+`liars`, all that is valid counts, and the strangest site is only told. With ``liars=f``:
+
+1. Nobody counts for more rows than the (f + 1)-th largest site.
+2. A center is *alone* if fewer than f other sites have a center within two spreads of it. The
+   spread of a local cluster is :math:`\sqrt{(s_i + t^2) / n_i}`, clipped to between t / 2 and
+   1.2 t, where t is the spread that is typical of all sites. So neither a wide cluster nor a lie
+   about a spread nor a center of one row is supported by much.
+3. At most f sites lie, so only f are held to account: those whose alone centers cost most beyond a
+   guess from all other centers. What fewer than f sites support of these *suspects* stays out.
+4. What stays out is not lost: where it is far from all clusters, touching pieces of one site form
+   a *lone* cluster, if they save at least half of what a mean cluster costs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.errors import MessageError
+from fedjigsaw.kernels.kmeans import blocks, nearest_centers, partition_of
+from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.messages import LONE_SITES
+from fedjigsaw.trust.received import Received
+
+Flags = npt.NDArray[np.bool_]
+Find = Callable[[Received], Floats]  # centers, by few starts
+
+FEWEST = 4  # sites from which on one can be called strange
+REACH = 2.0  # spreads within which another site's center supports a center,
+REACH_OF_SUSPECT = 1.4  # and within which it supports one of a suspect, and pieces touch
+NARROWEST, WIDEST = 0.5, 1.2  # spreads, in typical ones
+SUSPECT = 0.05  # least cost of a suspect's alone centers, in what all supported centers cost;
+STRANGE = 0.2  # of a site that is told, and of further suspects where f is too small for the split
+HEAVY = 8.0  # times the rows of the next largest site, from which on a site's rows are told
+LONE = 0.5  # least gain of a lone cluster, in the cost of a mean cluster
+RADII = 2.0  # of a cluster, within which it takes what stays out
+MOST_PAIRS = 2**21  # of centers that are compared; of more, each is compared with some of them,
+FEWEST_COMPARED = 64  # at least
+IN_CACHE = 2**16  # numbers of a block
+
+UNSUPPORTED, ROWS, OUTSIDE, LIMITED = 1, 2, 4, 8  # notes about a site; the last two with `liars`
+
+
+@dataclass(frozen=True)
+class Screened:
+    """Summaries of all sites, seen in the light of each other.
+
+    Attributes
+    ----------
+    used : what centers are found from.
+    outside : local clusters of suspects that too few others support.
+    reach : shape (n_outside,), how far each of these reaches to touch others of its site.
+    costs : shape (n_sites,), what the alone centers of each site cost, in what all supported
+        centers cost.
+    notes : shape (n_sites,), what is to be told about each.
+    too_few : whether more sites hold groups of their own than `liars` allows for.
+    shares : shape (n_sites,) or None, of the rows of each site that count.
+    """
+
+    used: Received
+    outside: Received
+    reach: Floats
+    costs: Floats
+    notes: Ints
+    too_few: bool = False
+    shares: Floats | None = None
+
+
+def unscreened(received: Received) -> Screened:
+    """Return summaries of which nothing can be told."""
+    nobody, nothing = np.zeros(received.n_sites), np.zeros(0, dtype=np.int64)
+    notes = nobody.astype(np.int64)
+    return Screened(received, received.select(nothing), np.zeros(0), nobody, notes)
+
+
+def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags) -> Screened:
+    """Find the strangest site; with `liars`, set aside what too few support of that many suspects.
+
+    Parameters
+    ----------
+    find : finds `k` centers, by few starts.
+    vouched : shape (n_sites,), sites that are believed in any case.
+    """
+    n_sites = received.n_sites
+    if n_sites <= 2 * liars:
+        raise MessageError(
+            f"liars={liars} needs summaries of at least {2 * liars + 1} clients, so that most are "
+            f"honest; got {n_sites}."
+        )
+    found = unscreened(received)
+    if n_sites < (3 if liars else FEWEST):
+        return found
+    rows = received.per_site(received.counts)
+    next_largest = np.sort(rows)[-1 - max(liars, 1)]
+    found.notes[(rows > HEAVY * next_largest) & ~vouched] |= LIMITED if liars else ROWS
+    if liars:
+        shares = np.where(vouched, 1.0, np.minimum(1, next_largest / np.maximum(rows, 1)))
+        received = received.weighted(shares)
+        found = replace(found, used=received, shares=shares)
+    spreads, n_others = _spreads(received), max(liars, 1)
+    if not spreads.any():
+        return found
+    alone = ~_supported(received, REACH * spreads, n_others) & ~vouched[received.owners]
+    costs = _costs(received, spreads, alone, find)
+    n_supported = int((~alone).sum())
+    order = np.argsort(-costs, kind="stable")
+    if not liars:
+        strangest = order[:1][costs[order[:1]] > STRANGE]
+        found.notes[strangest] |= UNSUPPORTED
+        return replace(found, costs=costs)
+    suspects = order[:liars][costs[order[:liars]] > SUSPECT]
+    out = np.isin(received.owners, suspects)
+    out[out] = ~_supported(received, REACH_OF_SUSPECT * spreads, n_others, of=out)
+    told = suspects[costs[suspects] > STRANGE]
+    found.notes[told[np.isin(told, received.owners[out])]] |= OUTSIDE
+    return replace(
+        found,
+        used=received.select(~out),
+        outside=received.select(out),
+        reach=REACH_OF_SUSPECT * spreads[out],
+        costs=costs,
+        too_few=bool(costs[order[liars : 2 * liars]].sum() > STRANGE) or n_supported < k,
+    )
+
+
+def with_lone_clusters(
+    screened: Screened, labels: Ints, centers: Floats
+) -> tuple[Received, Ints, Floats, dict[str, Ints]]:
+    """Add the lone clusters to what centers were found from: their pieces, labels and centers.
+
+    All rows of sites are in it again, but for those of sites that claim very many.
+
+    Returns
+    -------
+    The local clusters of all clusters, the cluster of each, the centers with those of lone clusters
+    at the end, and the site of each lone cluster as a tensor of the model, if there are any.
+    """
+    used, tensors = screened.used, {}
+    pieces, lone = _lone_clusters(screened, centers)
+    if len(lone):
+        found = partition_of(pieces.centers, lone, pieces.counts)  # by coordinates
+        order = np.argsort(np.r_[used.owners, pieces.owners], kind="stable")  # as in `joined`
+        sites = pieces.owners[np.unique(found.labels, return_index=True)[1]]
+        screened.notes[sites] |= OUTSIDE
+        tensors = {LONE_SITES: sites}
+        labels = np.r_[labels, len(centers) + found.labels][order]
+        used, centers = used.joined(pieces), np.r_[centers, found.centers]
+    if screened.shares is not None:
+        used = used.weighted(1 / np.where(screened.notes & LIMITED, 1.0, screened.shares))
+    return used, labels, centers, tensors
+
+
+def _lone_clusters(screened: Screened, centers: Floats) -> tuple[Received, Ints]:
+    """Return the local clusters outside that form lone clusters, and the number of each of these.
+
+    A site has at most as many lone clusters as there are others.
+    """
+    used, outside = screened.used, screened.outside
+    if not len(outside.owners):
+        return outside, outside.owners
+    from scipy.sparse.csgraph import connected_components
+
+    own, distances = nearest_centers(used.centers, centers)
+    costs = used.sse + used.counts * distances**2
+    sizes = np.bincount(own, used.counts, minlength=len(centers))
+    radii = np.sqrt(np.bincount(own, costs, minlength=len(centers)) / np.maximum(sizes, 1))
+    nearest, away = nearest_centers(outside.centers, centers)
+    far = np.flatnonzero(away > RADII * radii[nearest])
+    outside, gains, reach = (
+        outside.select(far),
+        (outside.counts * away**2)[far],
+        screened.reach[far],
+    )
+    labels, n_found = np.full(len(far), -1), 0
+    for site in np.unique(outside.owners):
+        own = np.flatnonzero(outside.owners == site)
+        X, w = outside.centers[own], outside.counts[own]
+        touching = pairwise_distances(X, X) <= reach[own] + reach[own][:, None]
+        joined = connected_components(touching)[1]
+        found = partition_of(X, joined, w)
+        whole = found.centers[found.labels]
+        saved = np.bincount(joined, gains[own] - w * ((X - whole) ** 2).sum(axis=1))
+        kept = np.argsort(-saved, kind="stable")[: len(centers)]
+        kept = kept[saved[kept] >= LONE * costs.sum() / len(centers)]
+        numbers = np.full(len(saved), -1)
+        numbers[kept] = n_found + np.arange(len(kept))
+        labels[own] = numbers[joined]
+        n_found += len(kept)
+    return outside.select(labels >= 0), labels[labels >= 0]
+
+
+def _spreads(received: Received) -> Floats:
+    """Return the spread of each local cluster, clipped to about the typical one.
+
+    All are 0 where nothing is known of it: every center is a row, or sums of squares were not sent.
+    """
+    rows, sse = received.per_site(received.counts), received.per_site(received.sse)
+    free = rows - np.bincount(received.owners, minlength=received.n_sites)
+    known = free > 0
+    if not known.any():
+        return np.zeros(len(received.owners))
+    typical = float(np.median(np.sqrt(sse[known] / free[known])))
+    spreads = np.sqrt((received.sse + typical**2) / received.counts)
+    return np.clip(spreads, NARROWEST * typical, WIDEST * typical)
+
+
+def _supported(received: Received, reach: Floats, n_others: int, of: Flags | None = None) -> Flags:
+    """Tell which centers, or some `of` them, have centers of enough other sites in reach."""
+    n, owners = len(received.centers), received.owners
+    # distances lose fewest digits around the middle, and a center far away does not move a median
+    X = received.centers - np.median(received.centers[:: 1 + n // 10_000], axis=0)
+    asked = np.arange(len(X)) if of is None else np.flatnonzero(of)
+    others = np.arange(len(X))
+    if len(asked) * len(X) > MOST_PAIRS:
+        n = max(MOST_PAIRS // len(asked), FEWEST_COMPARED)
+        others = np.sort(np.random.default_rng(0).permutation(len(X))[:n])
+    starts = np.unique(owners[others], return_index=True)[1]
+    norms = np.einsum("ij,ij->i", X, X)
+    found = np.empty(len(asked), dtype=bool)
+    for part in blocks(len(asked), len(others), IN_CACHE):
+        rows = asked[part]
+        squared = X[rows] @ (-2 * X[others]).T
+        squared += norms[others]
+        near = squared <= (reach[rows] ** 2 - norms[rows])[:, None]
+        near &= owners[rows, None] != owners[others]
+        found[part] = np.logical_or.reduceat(near, starts, axis=1).sum(axis=1) >= n_others
+    return found
+
+
+def _costs(received: Received, spreads: Floats, alone: Flags, find: Find) -> Floats:
+    """Return what alone centers of each site cost, in what all supported ones cost.
+
+    Distances are those to centers that are found without the alone ones. Spreads are used instead
+    of sums of squares, which may be a lie.
+    """
+    if not alone.any() or alone.all():
+        return np.zeros(received.n_sites)
+    distances = nearest_centers(received.centers, find(received.select(~alone)))[1]
+    costs = received.counts * distances**2
+    usual = float((costs + received.counts * spreads**2)[~alone].sum())
+    return received.per_site(np.where(alone, costs, 0)) / (usual or 1.0)

@@ -1,0 +1,229 @@
+"""A site unlike all others is told first, with an exit code of its own; and what options do."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fedjigsaw import sites
+from fedjigsaw.errors import (
+    ConspicuousSiteWarning,
+    MessageError,
+    ParameterError,
+    StrangeSiteError,
+)
+from fedjigsaw.io import formats
+from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.tables import from_array
+
+NAMES = ("bern", "graz", "lyon", "oslo", "rome")
+GROUPS = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0], [9.0, 9.0]])
+STRANGE = 11
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Return the rows of five sites, all of which measure alike."""
+    rng = np.random.default_rng(0)
+    return {n: GROUPS[rng.integers(4, size=200)] + rng.normal(size=(200, 2)) for n in NAMES}
+
+
+def summaries_of(rows, k=4, **options):
+    return {n: sites.summarize(from_array(X), k, client=n, **options) for n, X in rows.items()}
+
+
+def strange(rows):
+    return rows | {"oslo": 2 * rows["oslo"]}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, rows):
+    """Go to a folder with fine summaries, oslo's of rows in another unit."""
+    monkeypatch.chdir(tmp_path)
+    for name, file in summaries_of(strange(rows), params={"detail": 3}).items():
+        formats.save(file, tmp_path / f"{name}.summary")
+    return tmp_path
+
+
+FILES = " ".join(f"{name}.summary" for name in NAMES)
+
+
+class TestAggregate:
+    def test_it_is_the_first_line_and_the_model_is_written(self, run, folder):
+        done = run(f"aggregate {FILES} -k 4 -o model")
+        assert done.exit_code == STRANGE
+        assert done.stdout.startswith("oslo ")
+        for option in ("--without oslo", "--vouch oslo", "--liars 1"):
+            assert option in done.stdout.splitlines()[0]
+        assert "Warning" not in done.output
+        assert (folder / "model").exists()
+
+    def test_strict_writes_nothing(self, run, folder):
+        with pytest.raises(StrangeSiteError) as error:
+            run(f"aggregate {FILES} -k 4 -o model --strict")
+        assert error.value.exit_code == STRANGE
+        assert not list(folder.glob("model*"))
+
+    @pytest.mark.parametrize("option", ["--without oslo", "--vouch oslo"])
+    def test_what_was_done_about_it_is_told_no_more(self, run, folder, option):
+        done = run(f"aggregate {FILES} -k 4 -o model --strict {option}")
+        assert done.exit_code == 0
+
+    def test_liars_let_it_stand_apart(self, run, folder):
+        done = run(f"aggregate {FILES} -k 4 -o model --liars 1 --json")
+        assert done.exit_code == STRANGE
+        found = json.loads(done.stdout)
+        assert (found["n_clusters"], found["ids"]) == (4, list(range(7)))
+        assert [lone["client"] for lone in found["lone"]] == ["oslo"] * 3
+        assert len(found["strange"]) == 1
+        text = run("inspect model").stdout
+        for lone in found["lone"]:
+            assert f"Cluster {lone['id']} is held by oslo alone: {lone['rows']} rows" in text
+        again = run(f"aggregate {FILES} -k 4 -o later --liars 1 --like model --json")
+        assert json.loads(again.stdout)["ids"] == found["ids"]
+        np.save("oslo.npy", np.zeros((5, 2)) + 18)
+        run("assign oslo.npy --model model -o labels.csv")
+        labels = np.loadtxt("labels.csv", delimiter=",", skiprows=1)[:, 1]
+        assert set(labels) <= {4, 5, 6}
+
+    def test_influence_is_in_the_model(self, run, folder):
+        run(f"aggregate {FILES} -k 4 -o model")
+        values = json.loads(run("inspect model --json").stdout)
+        influence = {site["client"]: site["influence"] for site in values["sites"]}
+        assert max(influence, key=influence.get) == "oslo"
+        assert influence["bern"] < 1.1 < influence["oslo"]
+
+    def test_finer_summaries_are_asked_for(self, run, folder, rows):
+        fine = run(f"aggregate {FILES} -k 4 -o model --liars 1").stdout
+        for name, file in summaries_of(strange(rows)).items():
+            formats.save(file, folder / f"{name}.summary", replace=True)
+        coarse = run(f"aggregate {FILES} -k 4 -o coarse --liars 1").stdout
+        assert "--detail" in coarse
+        assert "--detail" not in fine
+
+    def test_a_region_tells_it_too(self, run, folder):
+        done = run(f"aggregate {FILES} -k 4 --as-summary -o north.summary")
+        assert done.exit_code == STRANGE
+        with pytest.raises(StrangeSiteError):
+            run(f"aggregate {FILES} -k 4 --as-summary -o south.summary --strict")
+        assert not (folder / "south.summary").exists()
+
+
+class TestRefusals:
+    def test_a_method_that_sends_no_sums(self, run, folder, rows):
+        for name, file in summaries_of(rows, method="feca").items():
+            formats.save(file, folder / f"{name}.feca")
+        files = " ".join(f"{name}.feca" for name in NAMES)
+        with pytest.raises(ParameterError, match="use jigsaw"):
+            run(f"aggregate {files} -k 4 -o model --liars 1")
+        assert run(f"aggregate {files} -k 4 -o model --liars 0").exit_code == 0
+
+    def test_a_number_that_is_to_be_found(self, run, folder, rows):
+        for name, file in summaries_of(rows, "auto").items():
+            formats.save(file, folder / f"{name}.auto")
+        files = " ".join(f"{name}.auto" for name in NAMES)
+        with pytest.raises(ParameterError, match="liars requires"):
+            run(f"aggregate {files} -k auto -o model --liars 1")
+
+    def test_more_liars_than_honest_sites(self, run, folder):
+        with pytest.raises(MessageError, match="at least 7"):
+            run(f"aggregate {FILES} -k 4 -o model --liars 3")
+
+    def test_a_name_that_no_site_has(self, run, folder):
+        with pytest.raises(ParameterError, match="'olso'"):
+            run(f"aggregate {FILES} -k 4 -o model --vouch olso")
+
+    def test_twice(self, run, folder):
+        with pytest.raises(ParameterError, match="--liars or -p liars"):
+            run(f"aggregate {FILES} -k 4 -o model --liars 1 -p liars=2")
+
+
+def test_a_site_may_send_more_detail(run, tmp_path, monkeypatch, rows):
+    monkeypatch.chdir(tmp_path)
+    np.save("bern.npy", rows["bern"])
+    run("summarize bern.npy -k 4 -o fine --detail 3")
+    run("summarize bern.npy -k 4 -o plain")
+    fine, plain = (formats.load(tmp_path / name, SummaryFile) for name in ("fine", "plain"))
+    assert len(plain.summary.centers) == 4 < len(fine.summary.centers)
+
+
+@pytest.fixture
+def clinic_of(tmp_path, rows):
+    """Make a federation of five sites whose summaries are kept: detail -> its folder."""
+    pytest.importorskip("flwr")
+    from fedjigsaw.flower import bundle, founding
+    from fedjigsaw.sites.keeping import Kept
+
+    def make(detail):
+        folder = tmp_path / "clinic"
+        founding.init(folder, list(NAMES), "127.0.0.1", 9092, bundle.build())
+        for file in summaries_of(strange(rows), params={"detail": detail}).values():
+            Kept(folder / "server" / "kept").add(file)
+        return folder
+
+    return make
+
+
+@pytest.mark.federation
+class TestFederation:
+    def test_it_is_told_first_and_stands_in_status_and_metrics(
+        self, run, clinic_of, tmp_path, recwarn
+    ):
+        from fedjigsaw.flower import jobs
+        from fedjigsaw.flower.counts import RunCounts
+
+        clinic, model = clinic_of(None), tmp_path / "model"
+        done = run("federation", "run", clinic, "-k", 4, "-o", model, "--ask", "none")
+        assert done.exit_code == STRANGE
+        assert done.stdout.startswith("oslo ")
+        assert model.exists()
+        assert not [w for w in recwarn if w.category is ConspicuousSiteWarning]  # not twice
+        (told,) = jobs.strange_in_last_run(clinic / "server")
+        assert "oslo" in told
+        counts = RunCounts(clinic / "server")
+        counts.refresh()
+        assert (counts.strange, counts.results["model"]) == (1, 1)
+        sure = run("federation", "run", clinic, "-k", 4, "-o", tmp_path / "sure", "--ask", "none",
+                   "--vouch", "oslo")  # fmt: skip
+        assert sure.exit_code == 0
+        assert jobs.strange_in_last_run(clinic / "server") == []
+
+    def test_strict_publishes_nothing(self, run, clinic_of, tmp_path):
+        from fedjigsaw.flower import jobs
+
+        clinic, model = clinic_of(None), tmp_path / "model"
+        with pytest.raises(StrangeSiteError) as error:
+            run("federation", "run", clinic, "-k", 4, "-o", model, "--ask", "none", "--strict")
+        assert error.value.exit_code == STRANGE
+        assert not model.exists()
+        assert not list((clinic / "server" / "runs").glob("*/model"))
+        assert len(jobs.strange_in_last_run(clinic / "server")) == 1
+
+    def test_liars_ask_for_finer_summaries(self, run, clinic_of, tmp_path):
+        clinic, model = clinic_of(3), tmp_path / "model"
+        words = ("federation", "run", clinic, "-k", 4, "-o", model, "--ask", "none", "--liars", 1)
+        with pytest.raises(ParameterError, match="No summary is kept"):
+            run(*words, "--detail", 1)
+        done = run(*words, "--json")
+        assert done.exit_code == STRANGE
+        found = json.loads(done.stdout)
+        assert found["n_clusters"] == 4
+        assert {lone["client"] for lone in found["lone"]} == {"oslo"}
+        assert "site_influence" not in formats.load(model, ModelFile).model.tensors
+
+    def test_influence_is_in_the_model(self, run, clinic_of, tmp_path):
+        clinic, model = clinic_of(None), tmp_path / "model"
+        run("federation", "run", clinic, "-k", 4, "-o", model, "--ask", "none")
+        assert "site_influence" in formats.load(model, ModelFile).model.tensors
+
+    def test_a_method_that_sends_no_sums(self, run, clinic_of, tmp_path):
+        clinic = clinic_of(None)
+        words = ("federation", "run", clinic, "-k", 4, "-o", tmp_path / "model", "--method", "feca")
+        with pytest.raises(ParameterError, match="use jigsaw"):
+            run(*words, "--ask", "none", "--liars", 1)
+
+    @pytest.mark.parametrize("n_sites", [4, 5])
+    def test_init_proposes_liars_from_five_sites_on(self, run, tmp_path, n_sites):
+        names = ",".join(NAMES[:n_sites])
+        done = run("federation", "init", tmp_path / "new", "--sites", names, "--json")
+        assert ("--liars 1" in json.loads(done.stdout)["next"]) == (n_sites == 5)
