@@ -53,7 +53,7 @@ ENVIRONMENTS := build/newest build/bare build/oldest
 .PHONY: $(ENVIRONMENTS)
 build/newest build/oldest: WITH := [$(EXTRAS)]
 build/newest build/oldest: TRIED := $(QUICK)
-build/bare: TRIED := $(QUICK) $(BARE)
+build/bare: TRIED := $(QUICK) tests/cli tests/io
 build/oldest: PIP := -c build/oldest.txt
 $(ENVIRONMENTS): export NUMBA_CACHE_DIR = $(CURDIR)/$@/numba
 

@@ -6,6 +6,7 @@ import pkgutil
 import subprocess
 import sys
 from contextlib import nullcontext
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -129,7 +130,11 @@ def test_no_module_of_commands_loads_what_computes():
         ("schema init a.csv -o schema.toml", {"numpy", "pyarrow", "pyarrow.compute"}),
         ("summarize nothing -k 2 -o none", {"numpy", "pyarrow"}),
         ("aggregate nothing -k 2 -o none", {"numpy", "pyarrow"}),
-        ("report nothing -o none.html", {"numpy", "pyarrow"}),
+        pytest.param(
+            "report nothing -o none.html",
+            {"numpy", "pyarrow"},
+            marks=pytest.mark.skipif(not find_spec("jinja2"), reason="ends before it reads"),
+        ),
     ],
 )
 def test_files_are_read_described_and_labeled_without_what_clusters(round_of_files, words, needed):
