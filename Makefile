@@ -45,7 +45,8 @@ quick: kernels
 kernels: $(VENV)/.dev
 	$(BIN)/python .ci/kernels.py
 
-# Environments of their own: empty but for the package, and then the tools of the tests. What Numba
+# Environments of their own: empty but for the package, and then the tools of the tests, unless
+# STEPS_ONLY=1 asks for the first steps of a user alone. What Numba
 # compiles is kept there, too: another version would replace that of .venv.
 EXTRAS := plots,report,excel,fast,privacy
 TOOLS := hypothesis pandas polars pytest pytest-xdist pyyaml scikit-fuzzy dp-accounting websockets
@@ -66,8 +67,10 @@ $(ENVIRONMENTS):
 	$@/bin/pip install --quiet --disable-pip-version-check $(PIP) -e ".$(WITH)"
 	$@/bin/pip check
 	$@/bin/python .ci/first_steps.py
+ifndef STEPS_ONLY
 	$@/bin/pip install --quiet --disable-pip-version-check $(PIP) $(TOOLS)
 	$@/bin/python -m pytest -n 2 --doctest-ignore-import-errors $(TRIED)
+endif
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -34,6 +34,7 @@ from types import FrameType
 
 __all__ = [
     "BudgetError",
+    "ClientsWarning",
     "ClippedRowsWarning",
     "ConspicuousSiteWarning",
     "CountsWarning",
@@ -49,6 +50,7 @@ __all__ = [
     "FewerClustersWarning",
     "FewerRowsWarning",
     "ForeignSummaryWarning",
+    "ForgottenSiteWarning",
     "IdentifierWarning",
     "IgnoredClientsWarning",
     "IgnoredColumnWarning",
@@ -60,6 +62,7 @@ __all__ = [
     "ParameterError",
     "QuorumError",
     "RefusedFileWarning",
+    "SameRowsWarning",
     "StrangeSiteError",
     "UnavailableError",
     "UncertainNumberWarning",

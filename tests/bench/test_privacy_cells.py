@@ -55,6 +55,7 @@ def test_generated_rows_are_clustered_almost_as_without_privacy(monkeypatch):
     assert cell.compute()["ratio"] < 1.1
 
 
+@pytest.mark.filterwarnings("ignore::fedjigsaw.errors.NoiseWarning")
 @pytest.mark.filterwarnings("error")
 def test_a_cell_that_is_hardly_more_than_noise_has_a_row(load_or_skip):
     load_or_skip("s1")

@@ -85,9 +85,9 @@ def every_kind(tmp_path_factory, grid_sites):
     stats = sites.measure(path)
     scaler = sites.common_scaler({"a": stats})
     summary = sites.summarize(path, "auto", scaler=scaler)
+    model = replace(sites.aggregate({"a": summary}, "auto"), partly=("0",))
     tensors = {"support": np.ones(3), "weights.a": np.ones(2)}
     summary = replace(summary, summary=replace(summary.summary, tensors=tensors))
-    model = replace(sites.aggregate({"a": summary}, "auto"), partly=("0",))
     for content in (stats, summary, model, sites.score(path, model)):
         formats.save(content, folder / type(content).__name__)
     formats.save_scaler(scaler, folder / "scaler")

@@ -65,7 +65,9 @@ def test_a_whole_round_takes_bounds_from_the_schema(scaler, run):
     assert [list(limits) for limits in found.privacy.bounds] == [low, high]
     assert scaler.columns[:2] == ("age", "dose")
     for name in ("bern", "lyon"):
-        run(f"summarize {name}.csv -k 2 -o {name}.summary --scaler scaler.json --epsilon 2")
+        run(
+            f"summarize {name}.csv -k 2 -o {name}.summary --scaler scaler.json --epsilon 2 --cells own"
+        )
     bounds = formats.load(Path("bern.summary"), SummaryFile).privacy.bounds
     assert [limits[:2] for limits in bounds] == [(0, 0), (120, 20)]
     assert spent() == 4
@@ -124,7 +126,7 @@ def test_options_of_summaries_that_do_not_go_together(scaler, run, words, messag
 @pytest.mark.parametrize(
     ("words", "promised"),
     [
-        ("--delta 1e-7", {"delta": 1e-7, "unit": "row", "cells": "own"}),
+        ("--delta 1e-7 --cells own", {"delta": 1e-7, "unit": "row", "cells": "own"}),
         ("--cells shared", {"delta": 1e-6, "unit": "row", "cells": "shared"}),
         ("--unit site", {"delta": 1e-6, "unit": "site", "cells": "shared"}),
         ("--unit row --cells own", {"delta": 1e-6, "unit": "row", "cells": "own"}),

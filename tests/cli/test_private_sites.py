@@ -37,7 +37,7 @@ def ledger():
 class TestSummarize:
     def test_the_site_is_told_what_is_promised_spent_and_left(self, run):
         run("privacy set-limit a.csv --epsilon 4")
-        done = run(f"summarize a.csv -k 3 -o a.summary {PRIVATE}")
+        done = run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --cells own")
         assert "clusters that stand out from the noise -> a.summary" in done.stdout
         assert "is at most 7.39 times as likely, plus 1e-06." in done.stdout
         assert "Spent on 'a' so far: epsilon 2 at delta 1e-06; left: epsilon 3.3" in done.stdout
@@ -54,7 +54,7 @@ class TestSummarize:
         assert (release.what, release.data_set, release.confirmed) == ("summary", "a", True)
         assert release.epsilon == pytest.approx(2, abs=1e-5)
 
-    @pytest.mark.parametrize("words", ["summarize a.csv -k 3", "stats a.csv"])
+    @pytest.mark.parametrize("words", ["summarize a.csv -k 3 --cells own", "stats a.csv"])
     def test_the_site_is_told_of_a_delta_that_is_too_large(self, run, words):
         done = run(f"{words} -o made {PRIVATE} --delta 1e-3")
         told = " ".join(done.output.split())
@@ -63,20 +63,20 @@ class TestSummarize:
 
     def test_the_same_seed_gives_other_noise(self, run):
         for name in ("one", "two"):
-            run(f"summarize a.csv -k 3 -o {name} --seed 5 {PRIVATE}")
+            run(f"summarize a.csv -k 3 -o {name} --seed 5 {PRIVATE} --cells own")
         one, two = (formats.load(Path(n), SummaryFile).summary for n in ("one", "two"))
         assert one != two
 
     def test_clipped_rows_are_told_on_the_screen_only(self, run, folder):
-        done = run("summarize a.csv -k 3 -o a.summary --epsilon 2 --bounds 0,70")
+        done = run("summarize a.csv -k 3 -o a.summary --cells own --epsilon 2 --bounds 0,70")
         assert "of 600 rows are outside the bounds" in done.stderr
         assert b"outside" not in (folder / "a.summary").read_bytes()
 
     def test_a_limit_refuses_and_nothing_is_written(self, run, folder):
         run("privacy set-limit a.csv --epsilon 2.5")
-        run(f"summarize a.csv -k 3 -o a.summary {PRIVATE}")
+        run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --cells own")
         for command in (
-            f"summarize a.csv -k 3 -o more {PRIVATE}",
+            f"summarize a.csv -k 3 -o more {PRIVATE} --cells own",
             f"stats a.csv -o more {PRIVATE}",
             "summarize a.csv -k 3 -o more",
             "stats a.csv -o more",
@@ -97,7 +97,7 @@ class TestSummarize:
         assert not (folder / "a.score").exists()
 
     def test_exact_releases_are_written_down_where_there_is_a_ledger(self, run):
-        run(f"summarize a.csv -k 3 -o a.summary {PRIVATE}")
+        run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --cells own")
         run("stats b.parquet -o b.stats")
         assert [(r.data_set, r.epsilon) for r in ledger().releases][1] == ("b", math.inf)
 
@@ -114,7 +114,9 @@ class TestSummarize:
 
     def test_ledger_and_name_can_be_chosen(self, run, folder):
         for name in ("a.csv", "b.parquet"):
-            run(f"summarize {name} -k 3 -o {name}.s {PRIVATE} --ledger l.jsonl --data-set both")
+            run(
+                f"summarize {name} -k 3 -o {name}.s {PRIVATE} --cells own --ledger l.jsonl --data-set both"
+            )
         assert not (folder / LEDGER).exists()
         (account,) = Ledger(folder / "l.jsonl").read().accounts()
         assert account.names == ("both",)
@@ -152,7 +154,9 @@ class TestSummarize:
         assert not (folder / LEDGER).exists()
 
     def test_the_noise_cannot_be_seeded(self, run):
-        assert run(f"summarize a.csv -k 3 -o s {PRIVATE} --insecure-seed 0").exit_code == 2
+        assert (
+            run(f"summarize a.csv -k 3 -o s {PRIVATE} --cells own --insecure-seed 0").exit_code == 2
+        )
         assert "insecure" not in run("summarize --help").stdout
 
 
@@ -165,7 +169,7 @@ class TestScaler:
         assert [r.what for r in ledger().releases] == ["statistics"] * 2
         assert formats.load(Path("a.csv.stats"), NoisyStats).privacy.epsilon == 2
         run("scaler a.csv.stats b.parquet.stats -o scaler.json")
-        shown = run(f"summarize a.csv -k 3 -o s --scaler scaler.json {PRIVATE}").stdout
+        shown = run(f"summarize a.csv -k 3 -o s --scaler scaler.json {PRIVATE} --cells own").stdout
         assert "The scaler is taken as public" in shown
         assert "the scaler, however it was made" in run("inspect s").stdout
 
@@ -198,7 +202,7 @@ class TestInspect:
     def test_a_privacy_officer_can_check_it(self, run):
         for name in ("a", "b"):
             data = "a.csv" if name == "a" else "b.parquet"
-            run(f"summarize {data} -k 3 -o {name}.summary {PRIVATE}")
+            run(f"summarize {data} -k 3 -o {name}.summary {PRIVATE} --cells own")
         done = run("aggregate a.summary b.summary -k 3 -o model")
         assert "Differential privacy at every site: With or without any one row" in done.stdout
         told = " ".join(done.stdout.split())
@@ -231,7 +235,7 @@ class TestInspect:
 
     def test_json_has_it_all(self, run):
         run("scaler --bounds columns.json --columns age,dose -o scaler.json")
-        run(f"summarize a.csv -k 3 -o s --scaler scaler.json {PRIVATE}")
+        run(f"summarize a.csv -k 3 -o s --scaler scaler.json {PRIVATE} --cells own")
         found = json.loads(run("inspect s --json").stdout)["privacy"]
         assert found["included"].startswith("every number in this file but those of the scaler, ")
         assert found["factor"] == pytest.approx(math.exp(2))
@@ -253,7 +257,7 @@ class TestInspect:
         assert " cells that all sites share." in text
 
     def test_a_model_of_mixed_sites_promises_nothing(self, run):
-        run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --ledger l.jsonl")
+        run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --cells own --ledger l.jsonl")
         run("summarize b.parquet -k 3 -o b.summary")
         done = run("aggregate a.summary b.summary -k 3 -o model")
         assert "The model promises no differential privacy, since b did not." in done.stdout
