@@ -252,7 +252,9 @@ class Model(_Message):
         _set(self, "params", MappingProxyType(dict(self.params)))
         _set(self, "tensors", checked_tensors(self.tensors, "a model"))
         lone = self.tensors.get(LONE_SITES)
-        if lone is not None and (lone.ndim != 1 or len(lone) >= len(self.centers)):
+        if lone is not None and (
+            lone.ndim != 1 or lone.dtype.kind != "i" or len(lone) >= len(self.centers)
+        ):
             allowed = "a number for each of some centers"
             raise MessageError(invalid(LONE_SITES, "a model", allowed, f"shape {lone.shape}"))
         _check_not_empty(self, "a model")

@@ -1,6 +1,7 @@
 """Who is unlike all others is told, and with `liars` what too few others support stays out."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -204,11 +205,62 @@ class TestLiars:
             assert model.tensors["site_notes"].tolist() == [0, 0, note, 0, 0]
         assert_close(model.centers[:4], fitted.cluster_centers_)
 
+    def test_all_rows_are_counted(self, sites):
+        data, _ = lie(sites, LIES["doubled"])
+        fitted, _ = told_by(lambda: Jigsaw(4, liars=1, random_state=0).fit_clients(data))
+        assert fitted.support_["points"].sum() == pytest.approx(5 * 240, abs=5)
+
+    def test_a_lie_about_squares_moves_little(self, sites):
+        method = Jigsaw(4, liars=1, random_state=0)
+        fitted, _ = told_by(lambda: method.fit_clients(sites))
+        sent = [
+            replace(s, sse=s.sse * (1e3 if s.client == "oslo" else 1)) for s in fitted.summaries_
+        ]
+        model = method.aggregate(sent, Broadcast(0, 0), np.random.default_rng(0))
+        assert_close(model.centers[:4], fitted.cluster_centers_)
+
+    def test_columns_of_yes_and_no(self, rng):
+        """Local clusters without spread: only equal centers support each other."""
+        honest = {name: rng.integers(0, 2, (100, 2)).astype(float) for name in "abcd"}
+        data = {**honest, "oslo": 10 * rng.integers(0, 2, (100, 2))}
+        safe, texts = told_by(lambda: Jigsaw(4, liars=1, random_state=0).fit_clients(data))
+        assert inertia_of(honest, safe.cluster_centers_) < 1e-9
+        assert len(texts) == 1
+        _, texts = told_by(lambda: Jigsaw(4, random_state=0).fit_clients(data))
+        assert len(texts) == 1
+
+    def test_the_tail_of_a_column_is_no_reason_to_tell(self, rng):
+        """Honest rows of a skewed column, dealt at random: the largest are at one site alone."""
+        told = 0
+        for seed in range(5):
+            X = np.exp(1.2 * np.random.default_rng(seed).normal(size=(500, 2)))
+            fit = Jigsaw(8, random_state=0).fit
+            told += len(told_by(lambda X=X, fit=fit: fit(X, clients=np.arange(500) % 5))[1])
+        assert told <= 1
+
 
 class TestRefusals:
+    @pytest.mark.parametrize("without", ["counts", "sse"])
+    def test_one_bad_summary_is_its_senders_fault(self, sites, without):
+        method = Jigsaw(4, liars=1, random_state=0)
+        sent = Jigsaw(4, detail=3, random_state=0).fit_clients(sites).summaries_
+        method.check_answer(sent[0], Broadcast(0, 0))
+        bare = replace(sent[0], **{without: None})
+        with pytest.raises(MessageError):
+            method.check_answer(bare, Broadcast(0, 0))
+        with pytest.raises(MessageError):
+            method.aggregate([bare, *sent[1:]], Broadcast(0, 0), np.random.default_rng(0))
+
+    def test_without_sums_a_strange_site_is_told_all_the_same(self, sites):
+        data, _ = lie(sites, LIES["doubled"])
+        fitted, _ = told_by(lambda: Jigsaw(4, random_state=0).fit_clients(data))
+        sent = [replace(s, sse=None) if s.client == "oslo" else s for s in fitted.summaries_]
+        with pytest.warns(ConspicuousSiteWarning, match="'oslo'"):
+            fitted.aggregate(sent, Broadcast(0, 0), np.random.default_rng(0))
+
     def test_too_few_sites(self, sites):
         two = {name: sites[name] for name in ("bern", "lyon")}
-        with pytest.raises(MessageError, match="at least 3"):
+        with pytest.raises(ParameterError, match="at least 3"):
             Jigsaw(4, liars=1).fit_clients(two)
 
     @pytest.mark.parametrize("options", [{"n_clusters": "auto"}, {"shape": "any"}, {"n_rounds": 2}])

@@ -398,6 +398,10 @@ class Jigsaw(ClusterFindings, LocalSearch):
             return self._model(received, final_group_means(received, int(self.n_clusters)))
         if self._in_cells or self.liars:
             _check_sums(received)
+        if self.liars:
+            _check_counts(received)
+            if received.noise.any():
+                raise MessageError(NO_LIARS_IN_NOISE)
         clients, rows = [s.client for s in summaries], received.per_site(received.counts)
         screened = unscreened(received)
         if self.liars:
@@ -499,20 +503,19 @@ class Jigsaw(ClusterFindings, LocalSearch):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CountsWarning)  # `aggregate` warns once for all
             received = receive([summary])
-        if self._in_cells:
+        if self._in_cells or self.liars:
             _check_sums(received)
+        if self.liars:
+            _check_counts(received)
+            if received.noise.any():
+                raise MessageError(NO_LIARS_IN_NOISE)
         if broadcast.model is not None:
             _check_counts(received)
 
     def _screened(self, received: Received, clients: Sequence[str], k: int) -> Screened:
         """Look for clients that are unlike all others; where numbers are noisy, nobody can tell."""
-        if not (self.for_reports or self.liars):
-            return unscreened(received)
-        if received.noise.any():
-            if self.liars:
-                raise MessageError(NO_LIARS_IN_NOISE)
-            return unscreened(received)
-        if not (received.has_counts and received.has_sse):
+        hidden = 2 * np.count_nonzero(received.noise) > len(received.noise)
+        if not self.liars and (hidden or not self.for_reports):
             return unscreened(received)
         vouched = np.isin(clients, list(self.vouch or ()))
         find = partial(self._solve, k=k, n_tries=0)
@@ -690,6 +693,6 @@ def _check_sums(received: Received) -> None:
 def _check_counts(received: Received) -> None:
     if not received.has_counts:
         raise MessageError(
-            "Jigsaw with n_rounds > 1 needs counts from every client. Use a guard with "
-            "counts='exact' or 'rounded', or n_rounds=1."
+            "Jigsaw with n_rounds > 1 or liars needs counts from every client. Use a guard with "
+            "counts='exact' or 'rounded', or neither of them."
         )

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import MessageError
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.kernels.kmeans import blocks, nearest_centers, partition_of
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import LONE_SITES
@@ -32,10 +32,13 @@ Find = Callable[[Received], Floats]  # centers, by few starts
 
 FEWEST = 4  # sites from which on one can be called strange
 REACH = 2.0  # spreads within which another site's center supports a center,
-REACH_OF_SUSPECT = 1.4  # and within which it supports one of a suspect, and pieces touch
+REACH_OF_SUSPECT = 1.4  # and within which it supports one of a suspect; own spreads, to touch
 NARROWEST, WIDEST = 0.5, 1.2  # spreads, in typical ones
+BELIEVED = 3.0  # spread of a local cluster at most, with `liars`
+EQUAL = 1e-6  # typical distances between centers, within which two are equal
 SUSPECT = 0.05  # least cost of a suspect's alone centers, in what all supported centers cost;
 STRANGE = 0.2  # of a site that is told, and of further suspects where f is too small for the split
+FEW_ROWS = 0.05  # of a site, so few are its tail, which others may not have: no reason to tell
 HEAVY = 8.0  # times the rows of the next largest site, from which on a site's rows are told
 LONE = 0.5  # least gain of a lone cluster, in the cost of a mean cluster
 RADII = 2.0  # of a cluster, within which it takes what stays out
@@ -88,9 +91,9 @@ def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags
     """
     n_sites = received.n_sites
     if n_sites <= 2 * liars:
-        raise MessageError(
-            f"liars={liars} needs summaries of at least {2 * liars + 1} clients, so that most are "
-            f"honest; got {n_sites}."
+        raise ParameterError(
+            f"liars={liars} requires at least {2 * liars + 1} clients, so that most are honest; "
+            f"got {n_sites}."
         )
     found = unscreened(received)
     if n_sites < (3 if liars else FEWEST):
@@ -101,28 +104,32 @@ def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags
     if liars:
         shares = np.where(vouched, 1.0, np.minimum(1, next_largest / np.maximum(rows, 1)))
         received = received.weighted(shares)
+    typical, n_others = _typical_spread(received), max(liars, 1)
+    own = np.sqrt((received.sse + typical**2) / received.counts)
+    spreads = np.clip(own, NARROWEST * typical, WIDEST * typical)
+    if liars:  # a lie about squares alone would move centers, too
+        most = received.counts * (BELIEVED * typical) ** 2
+        received = replace(received, sse=np.minimum(received.sse, most))
         found = replace(found, used=received, shares=shares)
-    spreads, n_others = _spreads(received), max(liars, 1)
-    if not spreads.any():
-        return found
     alone = ~_supported(received, REACH * spreads, n_others) & ~vouched[received.owners]
     costs = _costs(received, spreads, alone, find)
+    many = received.per_site(np.where(alone, received.counts, 0)) > FEW_ROWS * rows
     n_supported = int((~alone).sum())
     order = np.argsort(-costs, kind="stable")
     if not liars:
-        strangest = order[:1][costs[order[:1]] > STRANGE]
+        strangest = order[(many & (costs > STRANGE))[order]][:1]
         found.notes[strangest] |= UNSUPPORTED
         return replace(found, costs=costs)
     suspects = order[:liars][costs[order[:liars]] > SUSPECT]
     out = np.isin(received.owners, suspects)
     out[out] = ~_supported(received, REACH_OF_SUSPECT * spreads, n_others, of=out)
-    told = suspects[costs[suspects] > STRANGE]
+    told = suspects[(many & (costs > STRANGE))[suspects]]
     found.notes[told[np.isin(told, received.owners[out])]] |= OUTSIDE
     return replace(
         found,
         used=received.select(~out),
         outside=received.select(out),
-        reach=REACH_OF_SUSPECT * spreads[out],
+        reach=REACH_OF_SUSPECT * np.minimum(own, BELIEVED * typical)[out],
         costs=costs,
         too_few=bool(costs[order[liars : 2 * liars]].sum() > STRANGE) or n_supported < k,
     )
@@ -131,7 +138,7 @@ def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags
 def with_lone_clusters(
     screened: Screened, labels: Ints, centers: Floats
 ) -> tuple[Received, Ints, Floats, dict[str, Ints]]:
-    """Add the lone clusters to what centers were found from: their pieces, labels and centers.
+    """Add what stays out to what centers were found from: lone clusters, and rows near others.
 
     All rows of sites are in it again, but for those of sites that claim very many.
 
@@ -140,29 +147,33 @@ def with_lone_clusters(
     The local clusters of all clusters, the cluster of each, the centers with those of lone clusters
     at the end, and the site of each lone cluster as a tensor of the model, if there are any.
     """
-    used, tensors = screened.used, {}
-    pieces, lone = _lone_clusters(screened, centers)
-    if len(lone):
-        found = partition_of(pieces.centers, lone, pieces.counts)  # by coordinates
-        order = np.argsort(np.r_[used.owners, pieces.owners], kind="stable")  # as in `joined`
+    used, outside, tensors = screened.used, screened.outside, {}
+    lone = _lone_clusters(screened, centers)
+    if (lone >= 0).any():
+        pieces = outside.select(lone >= 0)
+        found = partition_of(pieces.centers, lone[lone >= 0], pieces.counts)  # by coordinates
         sites = pieces.owners[np.unique(found.labels, return_index=True)[1]]
         screened.notes[sites] |= OUTSIDE
         tensors = {LONE_SITES: sites}
-        labels = np.r_[labels, len(centers) + found.labels][order]
-        used, centers = used.joined(pieces), np.r_[centers, found.centers]
+        centers = np.r_[centers, found.centers]
+    if len(outside.owners):
+        order = np.argsort(np.r_[used.owners, outside.owners], kind="stable")  # as in `joined`
+        labels = np.r_[labels, nearest_centers(outside.centers, centers)[0]][order]
+        used = used.joined(outside)
     if screened.shares is not None:
         used = used.weighted(1 / np.where(screened.notes & LIMITED, 1.0, screened.shares))
     return used, labels, centers, tensors
 
 
-def _lone_clusters(screened: Screened, centers: Floats) -> tuple[Received, Ints]:
-    """Return the local clusters outside that form lone clusters, and the number of each of these.
+def _lone_clusters(screened: Screened, centers: Floats) -> Ints:
+    """Return the lone cluster of each local cluster outside, or -1.
 
-    A site has at most as many lone clusters as there are others.
+    A site has at most as many lone clusters as there are others: those that save most.
     """
     used, outside = screened.used, screened.outside
-    if not len(outside.owners):
-        return outside, outside.owners
+    found = np.full(len(outside.owners), -1)
+    if not len(found):
+        return found
     from scipy.sparse.csgraph import connected_components
 
     own, distances = nearest_centers(used.centers, centers)
@@ -182,31 +193,33 @@ def _lone_clusters(screened: Screened, centers: Floats) -> tuple[Received, Ints]
         X, w = outside.centers[own], outside.counts[own]
         touching = pairwise_distances(X, X) <= reach[own] + reach[own][:, None]
         joined = connected_components(touching)[1]
-        found = partition_of(X, joined, w)
-        whole = found.centers[found.labels]
-        saved = np.bincount(joined, gains[own] - w * ((X - whole) ** 2).sum(axis=1))
+        whole = partition_of(X, joined, w)
+        squared = ((X - whole.centers[whole.labels]) ** 2).sum(axis=1)
+        saved = np.bincount(joined, gains[own] - w * squared)
         kept = np.argsort(-saved, kind="stable")[: len(centers)]
         kept = kept[saved[kept] >= LONE * costs.sum() / len(centers)]
         numbers = np.full(len(saved), -1)
         numbers[kept] = n_found + np.arange(len(kept))
         labels[own] = numbers[joined]
         n_found += len(kept)
-    return outside.select(labels >= 0), labels[labels >= 0]
+    found[far] = labels
+    return found
 
 
-def _spreads(received: Received) -> Floats:
-    """Return the spread of each local cluster, clipped to about the typical one.
+def _typical_spread(received: Received) -> float:
+    """Return the median spread of the sites' local clusters; where there is none, next to nothing.
 
-    All are 0 where nothing is known of it: every center is a row, or sums of squares were not sent.
+    Rows of codes are often all alike in a local cluster. Then only equal centers support each
+    other.
     """
     rows, sse = received.per_site(received.counts), received.per_site(received.sse)
     free = rows - np.bincount(received.owners, minlength=received.n_sites)
     known = free > 0
-    if not known.any():
-        return np.zeros(len(received.owners))
-    typical = float(np.median(np.sqrt(sse[known] / free[known])))
-    spreads = np.sqrt((received.sse + typical**2) / received.counts)
-    return np.clip(spreads, NARROWEST * typical, WIDEST * typical)
+    typical = float(np.median(np.sqrt(sse[known] / free[known]))) if known.any() else 0.0
+    if typical > 0:
+        return typical
+    away = received.centers - np.median(received.centers, axis=0)
+    return EQUAL * float(np.sqrt(np.median((away**2).sum(axis=1)))) or EQUAL
 
 
 def _supported(received: Received, reach: Floats, n_others: int, of: Flags | None = None) -> Flags:
