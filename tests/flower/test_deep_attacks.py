@@ -21,7 +21,7 @@ from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
-from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.messages import IMAGE_SIZE, Broadcast, Model
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.policy import RefusedError
 from flower_doubles import LocalGrid
@@ -104,7 +104,8 @@ def weights(**changed):
     width = start.centers.shape[1]
     rng = np.random.default_rng(0)
     centers = changed.pop("centers", rng.normal(size=(5, width)))
-    tensors = {**start.tensors, "head": np.zeros(len(centers), dtype=np.int64), **changed}
+    known = {"head": np.zeros(len(centers), dtype=np.int64), IMAGE_SIZE: np.array([8, 8])}
+    tensors = {**start.tensors, **known, **changed}
     tensors = {name: array for name, array in tensors.items() if array is not None}
     names = tuple(f"projection {i}" for i in range(centers.shape[1]))
     return Model(centers, "deepfeca", {}, names, tensors)

@@ -153,6 +153,6 @@ def test_a_private_site_takes_bounds_from_the_schema(tmp_path):
     own = options("bern", data, prepared, privacy=promise.to_dict(), folder=str(tmp_path))
     site = load_site(own)
     site.check()
-    file = site.answer(Question(Broadcast(0, 0), "jigsaw", {"n_clusters": 2}, 60.0))
+    file = site.answer(Question(Broadcast(0, 0, cells="own"), "jigsaw", {"n_clusters": 2}, 60.0))
     assert file.privacy.bounds[1] == (120.0, *[1.0] * (len(scaler.columns) - 1))
     assert file.encoding == scaler.encoding

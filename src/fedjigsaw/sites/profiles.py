@@ -120,7 +120,8 @@ def check_profile(name: str, profile: Profile | None, file: ModelFile) -> None:
     there, width = profile.count > 0, high - low
     slack = EQUAL * np.maximum(np.abs(low), np.abs(high))
     far = (profile.mean < low - slack) | (profile.mean > high + slack)
-    wide = profile.sum_of_squares > profile.count * width**2
+    limit = np.where(there, profile.count, 1) * width**2  # a cluster without rows is not judged
+    wide = profile.sum_of_squares > limit
     for c, j in np.argwhere(there & np.isfinite(width) & (far | wide)):
         what = "mean" if far[c, j] else "spread"
         value = (

@@ -21,6 +21,7 @@ from fedjigsaw.report.page.words import listed, short
 from fedjigsaw.report.profiles import nearest_clusters
 from fedjigsaw.report.trust import describe_lone, reports_of, strange_sites
 from fedjigsaw.report.units import number, percent
+from fedjigsaw.trust.support import FEWEST
 
 NO_SPREAD = 1e-9  # in the units of the clustering
 NARROW = 0.3  # margins below: clusters overlap much
@@ -184,7 +185,9 @@ def _odd_sites(run: Run) -> Iterator[str]:
         return
     strange = strange_sites(run.model)
     yield from strange
-    if reports and not strange:
+    if 0 < len(reports) < FEWEST:
+        yield f"With fewer than {FEWEST} sites, nobody can tell which one is unlike the others."
+    elif reports and not strange:
         yield "No site is unlike all others."
 
 
