@@ -23,7 +23,7 @@ def strange_sites(file: ModelFile) -> list[str]:
             options = [f"--without {report.client} leaves it out"]
             if "vouch" in params:
                 options.append(f"--vouch {report.client} believes it")
-            if params.get("liars") == 0:
+            if params.get("liars") == 0 and params.get("n_clusters") != "auto":
                 options.append("--liars 1 protects the others from it")
             found.append(
                 f"{report.client} is unlike the others: {report.reason}. Look at its data: another "
@@ -40,9 +40,7 @@ def strange_sites(file: ModelFile) -> list[str]:
 def check_strict(told: Sequence[str], strict: bool) -> None:
     """Raise a StrangeSiteError if nothing is to be published where something is strange."""
     if told and strict:
-        raise StrangeSiteError(
-            f"{' '.join(told)} Nothing was published, since it was to be strict."
-        )
+        raise StrangeSiteError(f"{' '.join(told)} No model was published (--strict).")
 
 
 def describe_sites(file: ModelFile, most: int) -> Iterator[str]:
