@@ -45,15 +45,15 @@ def test_cells_of_single_points_have_a_radius(monkeypatch):
 
 def test_tables_add_up_to_that_of_all_rows():
     rows = np.random.default_rng(1).uniform(0, 10, (400, 2))
-    whole = add_up([table(rows)], limited=False)
-    parts = add_up([table(rows[:100]), table(rows[100:])], limited=False)
+    whole = add_up([table(rows)])
+    parts = add_up([table(rows[:100]), table(rows[100:])])
     assert parts.counts.tolist() == whole.counts.tolist()
     assert parts.centers == pytest.approx(whole.centers, abs=1e-4)
     assert whole.counts.sum() == 400
 
 
 def test_a_cell_is_the_mean_of_its_rows():
-    summary = add_up([table([[2.0, 2.0], [2.5, 2.0]] * 50)], limited=False)
+    summary = add_up([table([[2.0, 2.0], [2.5, 2.0]] * 50)])
     assert summary.counts.tolist() == [100]
     assert summary.centers == pytest.approx(np.array([[2.25, 2.0]]), abs=1e-4)
     assert summary.sse == pytest.approx([100 * 0.25**2], abs=0.01)
@@ -67,19 +67,19 @@ def test_a_site_counts_for_at_most_its_rows_per_site(n_rows, mass):
 
 def test_what_is_below_the_noise_is_dropped():
     rows = [[2.0, 2.0]] * 1000 + [[8.0, 8.0]] * 3
-    summary = add_up([table(rows, multiplier=10.0)], limited=False)
+    summary = add_up([table(rows, multiplier=10.0)])
     assert len(summary.centers) == 1
     with pytest.raises(MessageError, match="No cell stands out from the noise"):
-        add_up([table(rows[-3:], multiplier=10.0)], limited=False)
+        add_up([table(rows[-3:], multiplier=10.0)])
 
 
 def test_tables_of_other_cells_are_refused():
     other = table([[2.0, 2.0]], n_cells=5)
     with pytest.raises(MessageError, match="use different shared cells"):
-        add_up([table([[2.0, 2.0]]), other], limited=False)
+        add_up([table([[2.0, 2.0]]), other])
     plain = Summary(5, [[0.0, 0.0]], counts=[5], client="bern")
     with pytest.raises(MessageError, match="cells of client 'bern' must be finite, of shape"):
-        add_up([table([[2.0, 2.0]]), plain], limited=False)
+        add_up([table([[2.0, 2.0]]), plain])
 
 
 @pytest.mark.parametrize(
