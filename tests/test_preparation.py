@@ -27,6 +27,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.frames import from_frame
+from fedjigsaw.sites.aggregate import with_reports
 
 SETTINGS = {
     "columns": {
@@ -86,7 +87,11 @@ def test_files_and_memory_give_the_same_bits(data, tmp_path, ending):
     jigsaw = Jigsaw(3, random_state=0).fit(rows, clients=clients, guard=guard)
     assert preparation.scaler_.fingerprint == scaler.fingerprint
     model = ModelFile(
-        jigsaw.model_, preparation.scaler_, tuple(paths), len(frame), n_skipped=by_file.n_skipped
+        with_reports(jigsaw, jigsaw.summaries_, jigsaw.model_),
+        preparation.scaler_,
+        tuple(paths),
+        len(frame),
+        n_skipped=by_file.n_skipped,
     )
     assert formats.encode(model) == formats.encode(by_file)
 
