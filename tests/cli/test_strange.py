@@ -8,7 +8,6 @@ import pytest
 from fedjigsaw import sites
 from fedjigsaw.errors import (
     ConspicuousSiteWarning,
-    MessageError,
     ParameterError,
     StrangeSiteError,
 )
@@ -127,7 +126,7 @@ class TestRefusals:
             run(f"aggregate {files} -k auto -o model --liars 1")
 
     def test_more_liars_than_honest_sites(self, run, folder):
-        with pytest.raises(MessageError, match="at least 7"):
+        with pytest.raises(ParameterError, match="at least 7"):
             run(f"aggregate {FILES} -k 4 -o model --liars 3")
 
     def test_a_name_that_no_site_has(self, run, folder):

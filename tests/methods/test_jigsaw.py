@@ -434,7 +434,7 @@ class TestMissingCounts:
             pytest.warns(CountsWarning),
             pytest.raises(
                 MessageError,
-                match="n_rounds > 1 needs counts from every client",
+                match="counts from every client",
             ),
         ):
             Jigsaw(1).aggregate(answer, Broadcast(1, 0, Model([[0.0]])), np.random.default_rng(0))
