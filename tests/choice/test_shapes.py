@@ -254,7 +254,7 @@ class TestNumberGiven:
         X = np.random.default_rng(0).normal(size=(1000, 10))
         with pytest.warns(FewerClustersWarning, match="2 of 3 clusters have hardly any rows"):
             found = Jigsaw(3, shape="elongated", random_state=0).fit(X, clients=np.arange(1000) % 4)
-        assert sorted(np.bincount(found.labels_, minlength=3))[:2] < [3, 3]  # hardly any
+        assert np.bincount(found.labels_).max() >= 997  # of 1000: hardly any elsewhere
         assert found.support_["margin"][found.support_["points"] == 0].tolist() == [0, 0]
 
     @pytest.mark.parametrize("shape", ["round", "elongated", "any"])

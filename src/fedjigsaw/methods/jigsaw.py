@@ -396,12 +396,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         received = receive(summaries, allow_radii=not (self._in_cells or self.liars))
         if received.radii is not None:  # FeCA's rule
             return self._model(received, final_group_means(received, int(self.n_clusters)))
-        if self._in_cells or self.liars:
-            _check_sums(received)
-        if self.liars:
-            _check_counts(received)
-            if received.noise.any():
-                raise MessageError(NO_LIARS_IN_NOISE)
+        self._check_needed(received)
         clients, rows = [s.client for s in summaries], received.per_site(received.counts)
         screened = unscreened(received)
         if self.liars:
@@ -503,14 +498,18 @@ class Jigsaw(ClusterFindings, LocalSearch):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CountsWarning)  # `aggregate` warns once for all
             received = receive([summary])
+        self._check_needed(received)
+        if broadcast.model is not None:
+            _check_counts(received)
+
+    def _check_needed(self, received: Received) -> None:
+        """Raise a MessageError if a client sent less than "auto" or `liars` need."""
         if self._in_cells or self.liars:
             _check_sums(received)
         if self.liars:
             _check_counts(received)
             if received.noise.any():
                 raise MessageError(NO_LIARS_IN_NOISE)
-        if broadcast.model is not None:
-            _check_counts(received)
 
     def _screened(self, received: Received, clients: Sequence[str], k: int) -> Screened:
         """Look for clients that are unlike all others; where numbers are noisy, nobody can tell."""
