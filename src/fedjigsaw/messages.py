@@ -20,17 +20,27 @@ from fedjigsaw._arrays import (
     same,
 )
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_SAMPLES, check_name
+from fedjigsaw._validation import MAX_COUNT, MAX_SAMPLES, check_name
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.parameters import is_integer
 
 Tensors = Mapping[str, np.ndarray]
+MAX_RATIO = 1e6  # largest cost and influence of a site that are reported
 MAX_TIMEOUT = 86_400  # seconds, a day: a site works no longer on one question
 FIELDS = ("radii", "counts", "sse", "tensors")  # of a summary, besides its centers
 COUNTS = ("exact", "rounded", "none")  # how a guard lets cluster sizes leave
 OWN, SHARED = "own", "shared"  # cells of summaries under differential privacy
 IMAGE_SIZE = "image_size"  # tensor of a client's first summary, and of the model
 LONE_SITES = "lone_sites"  # tensor of a model: the site of each cluster that one alone claims
+# tensors of a model with a number for each site: the largest that makes sense, and its kind
+OF_SITES = {
+    "site_rows": (MAX_COUNT, "iu"),
+    "site_clusters": (MAX_COUNT, "iu"),
+    "site_alone": (MAX_COUNT, "iu"),
+    "site_notes": (15, "iu"),
+    "site_costs": (MAX_RATIO, "f"),
+    "site_influence": (MAX_RATIO, "f"),
+}
 TOO_FEW = "too_few_support"  # tensor of a model: there if more than `liars` sites hold own groups
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
@@ -251,13 +261,30 @@ class Model(_Message):
             _set(self, "feature_names", names)
         _set(self, "params", MappingProxyType(dict(self.params)))
         _set(self, "tensors", checked_tensors(self.tensors, "a model"))
+        self._check_sites()
+        _check_not_empty(self, "a model")
+
+    def _check_sites(self) -> None:
+        """Check the numbers about each site, and the site of each lone cluster."""
+        found = {name: self.tensors[name] for name in OF_SITES if name in self.tensors}
+        for name, tensor in found.items():
+            most, kinds = OF_SITES[name]
+            allowed = f"{'whole ' * (kinds == 'iu')}numbers from 0 to {most:g}, one for each site"
+            if tensor.ndim != 1 or tensor.dtype.kind not in kinds:
+                got: object = f"{tensor.dtype} of shape {tensor.shape}"
+            elif not ((tensor >= 0) & (tensor <= most)).all():
+                got = tensor[~((tensor >= 0) & (tensor <= most))][0]
+            else:
+                continue
+            raise MessageError(invalid(name, "a model", allowed, got))
+        if len({tensor.shape for tensor in found.values()}) > 1:
+            raise MessageError(invalid("reports", "a model", "one number per client", list(found)))
         lone = self.tensors.get(LONE_SITES)
         if lone is not None and (
             lone.ndim != 1 or lone.dtype.kind != "i" or len(lone) >= len(self.centers)
         ):
             allowed = "a number for each of some centers"
             raise MessageError(invalid(LONE_SITES, "a model", allowed, f"shape {lone.shape}"))
-        _check_not_empty(self, "a model")
 
     @property
     def n_lone(self) -> int:

@@ -252,6 +252,10 @@ BROKEN = {
         "header field 'clients_column'",
     ),
     "no clients": (with_header(MODEL, clients="bern"), "header field 'clients'"),
+    "a lone cluster of nobody": (
+        with_arrays(MODEL, centers=np.eye(2), **{"tensor.lone_sites": np.array([9])}),
+        "lone_sites",
+    ),
     "bad stats": (with_arrays(STATS, sum_of_squares=np.array([-1.0, 0.0])), "sum_of_squares"),
 }
 

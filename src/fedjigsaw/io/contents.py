@@ -14,7 +14,7 @@ from fedjigsaw.errors import MessageError, counted, invalid
 from fedjigsaw.io.cluster_ids import check_ids
 from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.kernels.scaling import Scaler, Stats
-from fedjigsaw.messages import COUNTS, Model, Summary
+from fedjigsaw.messages import COUNTS, LONE_SITES, Model, Summary
 from fedjigsaw.privacy import Privacy
 
 MAX_SSE = 2.0**62 * MAX_MAGNITUDE**2  # more than any rows that may be read can have
@@ -155,6 +155,10 @@ class ModelFile:
         object.__setattr__(self, "next_id", next_id)
         for client in repeated(self.clients):
             raise MessageError(f"The model lists a client twice: {client!r}.")
+        lone = self.model.tensors.get(LONE_SITES, np.zeros(0))
+        if ((lone < 0) | (lone >= len(self.clients))).any():
+            allowed = f"numbers of its {counted(len(self.clients), 'client')}"
+            raise MessageError(invalid(LONE_SITES, "a model", allowed, lone[:9]))
         if not set(self.partly) <= set(self.clients):
             allowed = "some of its clients"
             raise MessageError(invalid("partly", "a model", allowed, list(self.partly)[:9]))

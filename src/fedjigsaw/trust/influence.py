@@ -6,11 +6,11 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.kmeans import nearest_centers
+from fedjigsaw.messages import MAX_RATIO
 from fedjigsaw.trust.received import Received
 
 EXACT_SITES, EXACT_CENTERS = 64, 1280  # up to here, each site is left out in turn
 SMALLEST = 1e-6  # objective that counts, relative to that of one center
-MOST = 1e6  # largest ratio that is reported
 
 
 def influences(
@@ -36,7 +36,7 @@ def influences(
         least = SMALLEST * _objective(others, mean)
         own = _objective(others, refind(others, centers)) + least
         ratio = (_objective(others, centers) + least) / own if own > 0 else 1.0
-        found[site] = np.clip(ratio, 1.0, MOST)
+        found[site] = np.clip(ratio, 1.0, MAX_RATIO)
     return found
 
 
@@ -63,4 +63,4 @@ def _estimated(received: Received, centers: Floats) -> Floats:
     gain = (theirs * moved).sum(axis=1)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         found: Floats = np.nan_to_num(1 + gain / (costs.sum() - costs), nan=1.0)
-    return np.clip(found, 1.0, MOST)
+    return np.clip(found, 1.0, MAX_RATIO)

@@ -105,13 +105,7 @@ def site_reports(model: Model, clients: Sequence[str]) -> list[SiteReport] | Non
     found = {name: model.tensors.get(f"{PREFIX}{name}") for name in (*names, "costs", "influence")}
     if any(found[name] is None for name in names):
         return None
-    shapes = {tensor.shape for tensor in found.values() if tensor is not None}
-    if len(shapes) > 1 or len(shape := shapes.pop()) != 1:
-        raise MessageError(invalid("reports", "a model", "one number per client", found.keys()))
-    for name, tensor in found.items():
-        if tensor is not None and not (np.isfinite(tensor) & (tensor >= 0)).all():
-            raise MessageError(invalid(f"{PREFIX}{name}", "a model", ">= 0", tensor.min()))
-    if shape != (len(clients),):
+    if len(model.tensors[f"{PREFIX}rows"]) != len(clients):
         return None
     columns: dict[str, Any] = {name: t if t is None else t.tolist() for name, t in found.items()}
     return [

@@ -24,7 +24,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.kernels.kmeans import blocks, nearest_centers, partition_of
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import LONE_SITES
+from fedjigsaw.messages import LONE_SITES, MAX_RATIO
 from fedjigsaw.trust.received import Received
 
 Flags = npt.NDArray[np.bool_]
@@ -119,7 +119,7 @@ def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags
     if not liars:
         strangest = order[(many & (costs > STRANGE))[order]][:1]
         found.notes[strangest] |= UNSUPPORTED
-        return replace(found, costs=costs)
+        return replace(found, costs=np.minimum(costs, MAX_RATIO))
     suspects = order[:liars][costs[order[:liars]] > SUSPECT]
     out = np.isin(received.owners, suspects)
     out[out] = ~_supported(received, REACH_OF_SUSPECT * spreads, n_others, of=out)
@@ -130,7 +130,7 @@ def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags
         used=received.select(~out),
         outside=received.select(out),
         reach=REACH_OF_SUSPECT * np.minimum(own, BELIEVED * typical)[out],
-        costs=costs,
+        costs=np.minimum(costs, MAX_RATIO),
         too_few=bool(costs[order[liars : 2 * liars]].sum() > STRANGE) or n_supported < k,
     )
 
