@@ -106,8 +106,8 @@ class FederatedClusterer(
         Cluster of every row, in the order of the rows: that of its nearest center or, with
         ``assign="local"``, that of its client's nearest local center.
     n_clusters_ : int
-        Number of centers found. It is smaller than `n_clusters` if the summaries have too few
-        distinct centers.
+        Number of centers found, without lone clusters (`Jigsaw.lone_centers_`). It is smaller than
+        `n_clusters` if the summaries have too few distinct centers.
     assign_ : str
         Which of the two rules gave `labels_`, "nearest" or "local".
     inertia_ : float

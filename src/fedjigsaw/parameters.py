@@ -179,19 +179,22 @@ def seed_source() -> Rule:
 
 
 def names() -> Rule:
-    """Allow lists of texts, and None.
+    """Allow lists of texts and integers, as clients may be named, and None.
 
     Examples
     --------
     >>> from fedjigsaw.parameters import names
-    >>> names().accepts(["bern", "oslo"]), names().accepts("bern")
+    >>> names().accepts(["bern", 3]), names().accepts("bern")
     (True, False)
     """
     return Rule(
         "a list of names or None",
         lambda value: (
             value is None
-            or (isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value))
+            or (
+                isinstance(value, (list, tuple))
+                and all(isinstance(one, str) or is_integer(one) for one in value)
+            )
         ),
     )
 

@@ -85,11 +85,38 @@ class TestByDefault:
         _, texts = told_by(lambda: Jigsaw(4, vouch=["oslo"], random_state=0).fit_clients(data))
         assert not texts
 
+    def test_a_client_is_vouched_for_by_its_number(self, sites):
+        data = dict(enumerate(lie(sites, LIES["far"])[0].values()))
+        fitted, texts = told_by(lambda: Jigsaw(4, vouch=[2], random_state=0).fit_clients(data))
+        assert not texts
+        numpy = Jigsaw(4, vouch=(np.int64(2),), random_state=0).fit_clients(data)
+        assert numpy.model_ == fitted.model_
+
+    def test_who_is_vouched_for_is_a_client(self, sites):
+        with pytest.raises(ParameterError, match=r"vouch .*'bern'.*'olso'"):
+            Jigsaw(4, vouch=["olso"]).fit_clients(sites)
+
     def test_many_times_the_rows_of_the_next_are_told(self, sites):
         data, _ = lie(sites, lambda X: np.repeat(X, 20, axis=0))
         fitted, texts = told_by(lambda: Jigsaw(4, random_state=0).fit_clients(data))
         assert len(texts) == 1
         assert [report.client for report in fitted.sites_ if report.reason] == ["oslo"]
+
+    def test_advice_fits_the_parameters(self, sites):
+        data, _ = lie(sites, LIES["far"])
+        for params in ({"n_clusters": "auto"}, {"n_clusters": 4, "n_rounds": 2}):
+            _, texts = told_by(lambda p=params: Jigsaw(**p, random_state=0).fit_clients(data))
+            assert len(texts) == 1
+            assert "liars" not in texts[0]
+
+    def test_the_reason_of_a_far_larger_site_is_its_size(self, rng):
+        large = np.r_[rng.normal(size=(9000, 2)), 8 + rng.normal(size=(1000, 2))]
+        data = {"big": large, **{name: rng.normal(size=(300, 2)) for name in "abc"}}
+        _, texts = told_by(lambda: Jigsaw(3, random_state=0).fit_clients(data))
+        assert len(texts) == 1
+        assert "'big'" in texts[0]
+        assert "rows" in texts[0]
+        assert "unit" not in texts[0]
 
     def test_three_sites_cannot_tell_who_is_strange(self, sites):
         data, _ = lie(sites, LIES["far"])
@@ -139,6 +166,14 @@ class TestLiars:
         assert (safe.predict(CORNERS) < 4).all()
         assert safe.support_["points"][4] == pytest.approx(70, abs=3)
         assert safe.transform(fifth).shape == (70, 5)
+
+    def test_lone_centers_have_the_type_of_the_others(self, sites, rng):
+        fifth = np.array([40.0, 0.0]) + rng.normal(size=(70, 2))
+        data = {**sites, "oslo": np.r_[sites["oslo"], fifth]}
+        data = {name: rows.astype(np.float32) for name, rows in data.items()}
+        safe, _ = told_by(lambda: Jigsaw(4, liars=1, random_state=0).fit_clients(data))
+        assert len(safe.lone_centers_)
+        assert safe.lone_centers_.dtype == safe.cluster_centers_.dtype == np.float32
 
     def test_lone_clusters_are_saved(self, sites, rng, tmp_path):
         fifth = np.array([40.0, 0.0]) + rng.normal(size=(70, 2))

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 class SiteFindings:
     """What a model says about each client."""
 
+    cluster_centers_: np.ndarray
     model_: Model
     summaries_: tuple[Summary, ...]
     _file: "ModelFile | None"
@@ -55,7 +56,8 @@ class ClusterFindings(SiteFindings):
         check_is_fitted(self)
         lone = self.model_.centers[len(self.model_.centers) - self.model_.n_lone :]
         scaler = None if self._file is None else self._file.scaler
-        return np.array(lone) if scaler is None else scaler.unscale(lone)
+        lone = lone if scaler is None else scaler.unscale(lone)
+        return lone.astype(self.cluster_centers_.dtype)
 
     @property
     def lone_clients_(self) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedjigsaw._inputs import Options
 from fedjigsaw._regions import sites_of
 from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats, Ints
@@ -20,6 +21,7 @@ from fedjigsaw.choice.local_cells import find_cells
 from fedjigsaw.choice.shapes import NOISE, ClusterShapes
 from fedjigsaw.choice.shaping import ELONGATED, ROUND, SHAPES
 from fedjigsaw.choice.sizes import n_cells, sends_cells
+from fedjigsaw.engine import Client
 from fedjigsaw.errors import (
     CountsWarning,
     FewerClustersWarning,
@@ -27,6 +29,7 @@ from fedjigsaw.errors import (
     ParameterError,
     UncertainNumberWarning,
     invalid,
+    quote_names,
     warn,
 )
 from fedjigsaw.kernels.clouds import refine
@@ -122,9 +125,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
         The result stays good if at most so many clients lie or err. Of those `liars` clients whose
         centers cost most where too few other clients have any, only what others support counts.
         The rest may be a lone cluster, besides the k (`lone_centers_`). Clients send finer
-        summaries for it. With 0 all that is valid counts, and the strangest client is told.
-    vouch : list of str or None, default None
-        Names of clients that are believed in any case.
+        summaries for it. With 0 all that is valid counts, and a warning names the strangest client.
+    vouch : list of str or int, or None, default None
+        Names of clients that count in any case, and are not reported.
     shape : {"round", "elongated", "any"}, default "round"
         Shape of clusters. "round": a row belongs to its nearest center. "elongated": it belongs to
         the likeliest component of a mixture of Gaussians, each with axes of its own. "any": pieces
@@ -143,12 +146,13 @@ class Jigsaw(ClusterFindings, LocalSearch):
 
     Attributes
     ----------
-    support_ : dict of arrays of shape (n_clusters,)
-        Support statistics of each cluster. `clients` and `points`: number of clients and rows in
-        it. `spread`: root mean square distance s of its rows to its center. `margin`:
-        :math:`1 - s / \sqrt{s^2 + D^2}` with the distance D to the nearest other center, between 0
-        (they coincide) and 1 (far apart). With "auto" also `separation`, between 0 and 1: how sure
-        it is that fewer rows lie between this cluster and its neighbors than in them.
+    support_ : dict of arrays of shape (n_clusters + n_lone,)
+        Support statistics of each cluster, those of lone clusters at the end. `clients` and
+        `points`: number of clients and rows in it. `spread`: root mean square distance s of its
+        rows to its center. `margin`: :math:`1 - s / \sqrt{s^2 + D^2}` with the distance D to the
+        nearest other center, between 0 (they coincide) and 1 (far apart). With "auto" also
+        `separation`, between 0 and 1: how sure it is that fewer rows lie between this cluster and
+        its neighbors than in them.
     lone_centers_ : array of shape (n_lone, n_features)
         With `liars`: centers of clusters that one client alone claims. Rows in them have the labels
         k, k + 1, ...
@@ -156,7 +160,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
         The client that claims each of them.
     sites_ : list of SiteReport
         For each client: rows, clusters that it takes part in and holds alone, influence on the
-        others, and what is strange about it. Made when it is asked for.
+        others, and what is strange about it. Made when it is asked for. After `load`, there is no
+        influence if `save` wrote the model, since a file has no summaries; `fedjigsaw aggregate`
+        computes it before it writes.
     k_confidence_ : float, with ``n_clusters="auto"`` only
         How sure the number of clusters is, between 0 and 1. Where it was 0.9 or more on generated
         data, nearly every number was right; docs/jigsaw.md has the whole table.
@@ -294,6 +300,24 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """Whether clients send cells, from which mixtures are fitted."""
         return sends_cells(vars(self))
 
+    @property
+    def _vouched(self) -> list[str]:
+        """Names of clients that count in any case: client 3 is client "3"."""
+        return list(map(str, self.vouch or ()))
+
+    def configuration(self) -> dict[str, Any]:
+        """Return the parameters as JSON values, with names of clients as texts."""
+        found = super().configuration()
+        return found if self.vouch is None else {**found, "vouch": self._vouched}
+
+    def _run(self, clients: Sequence[Client], options: Options) -> None:
+        known = [client.id for client in clients]
+        unknown = [name for name in self._vouched if name not in known]
+        if unknown:
+            allowed = f"a list of its clients ({quote_names(known, 5)})"
+            raise ParameterError(invalid("vouch", "Jigsaw", allowed, quote_names(unknown, 5)))
+        super()._run(clients, options)
+
     # ------------------------------------------------------------------------------ at a client
 
     def search(
@@ -405,7 +429,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if not self.liars:  # in the end, and not in the result
             screened = self._screened(received, clients, len(centers))
         used, labels, centers, lone_sites = with_lone_clusters(screened, labels, centers)
-        warn_of_sites(screened, clients, self.liars)
+        can_protect = not (self._in_cells or self.n_rounds > 1 or received.noise.any())
+        can_protect &= received.has_counts and received.has_sse
+        warn_of_sites(screened, clients, self.liars, can_protect=can_protect)
         of_sites = {"rows": rows, "notes": screened.notes, "costs": screened.costs}
         if screened.too_few:
             of_k = {**of_k, TOO_FEW: np.ones(1)}
@@ -516,7 +542,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         hidden = 2 * np.count_nonzero(received.noise) > len(received.noise)
         if not self.liars and (hidden or not self.for_reports):
             return unscreened(received)
-        vouched = np.isin(clients, list(self.vouch or ()))
+        vouched = np.isin(clients, self._vouched)
         find = partial(self._solve, k=k, n_tries=0)
         return screen(received, find, k, liars=self.liars, vouched=vouched)
 

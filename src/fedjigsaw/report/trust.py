@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from fedjigsaw.choice.sizes import sends_cells
 from fedjigsaw.errors import StrangeSiteError, counted
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import TOO_FEW, Model
@@ -22,17 +23,18 @@ def strange_sites(file: ModelFile) -> list[str]:
         if report.reason:
             options = [f"--without {report.client} leaves it out"]
             if "vouch" in params:
-                options.append(f"--vouch {report.client} believes it")
-            if params.get("liars") == 0 and params.get("n_clusters") != "auto":
+                options.append(f"--vouch {report.client} lets it count in any case")
+            one_round = params.get("n_rounds", 1) == 1
+            if params.get("liars") == 0 and one_round and not sends_cells(params):
                 options.append("--liars 1 protects the others from it")
             found.append(
-                f"{report.client} is unlike the others: {report.reason}. Look at its data: another "
-                f"unit, or columns in another order? {', '.join(options)}."
+                f"{report.client} is unlike the others: {report.reason}. Look at its data, and "
+                f"choose: {', '.join(options)}."
             )
     if TOO_FEW in file.model.tensors:
         found.append(
-            f"More than {params.get('liars')} sites hold groups that too few others share. Choose "
-            "a smaller --liars, or read the lone clusters as clusters."
+            f"More sites than --liars {params.get('liars')} allows for hold groups that too few "
+            "others share. Choose a smaller number, or read the lone clusters as clusters."
         )
     return found
 

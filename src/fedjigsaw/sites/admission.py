@@ -137,8 +137,9 @@ class Admission:
         self.kept = kept
 
     def check_vouched(self, clients: Sequence[str]) -> None:
-        """Check that there are summaries of clients that are believed in any case."""
-        _check_known(clients, {s.client for s in unpacked(f.summary for f in self.kept.values())})
+        """Check that there are summaries of clients that count in any case."""
+        found = {s.client for s in unpacked(f.summary for f in self.kept.values())}
+        _check_known(list(map(str, clients)), found)
 
     def check_together(self) -> None:
         """Refuse files of other columns, scalers, methods or parameters than most have.

@@ -12,12 +12,14 @@ from fedjigsaw.messages import LONE_SITES, Model
 from fedjigsaw.trust.support import HEAVY, LIMITED, OUTSIDE, ROWS, UNSUPPORTED, Screened
 
 REASONS = {
+    ROWS: f"it has more than {HEAVY:g} times the rows of the next site",
+    LIMITED: "it claims many times the rows of the next site, and counts for no more than that",
     UNSUPPORTED: "its centers lie where no other site has any, and cost {costs:.2g} times what all "
     "others cost",
     OUTSIDE: "centers that too few other sites support stay out of the clusters of all",
-    ROWS: f"it has more than {HEAVY:g} times the rows of the next site",
-    LIMITED: "it claims many times the rows of the next site, and counts for no more than that",
 }
+LARGE = " (so large a site may well be the only one with some groups)"
+UNLIKE = " (another unit, or columns in another order?)"
 PREFIX = "site_"
 
 
@@ -45,31 +47,37 @@ class SiteReport:
     reason: str
 
 
-def warn_of_sites(screened: Screened, clients: Sequence[str], liars: int) -> None:
-    """Tell who is unlike all others, why, and what can be done."""
+def warn_of_sites(
+    screened: Screened, clients: Sequence[str], liars: int, *, can_protect: bool
+) -> None:
+    """Warn of those that are unlike all others: why, and what can be done.
+
+    Parameters
+    ----------
+    can_protect : whether `liars` can be used with these parameters and summaries.
+    """
     for client, note, costs in zip(clients, screened.notes, screened.costs, strict=True):
         if not note:
             continue
         reason = _reason(int(note), float(costs))
-        advice = (
-            "Look at its data: another unit, or columns in another order? Leave it out if it is "
-            f"wrong; vouch=[{client!r}] if it is right; or protect the others with liars=1."
-        )
-        if note & (OUTSIDE | LIMITED):
-            advice = f"If it is right, use vouch=[{client!r}]."
-        elif note == ROWS:
-            advice = f"If that is right, use vouch=[{client!r}]; otherwise liars=1."
-        warn(f"Client {client!r} is unlike the others: {reason}. {advice}", ConspicuousSiteWarning)
+        advice = f"If its data are right, use vouch=[{client!r}]"
+        if not liars:
+            protect = ", or protect the others with liars=1" if can_protect else ""
+            advice += f"; if not, leave it out{protect}"
+        warn(f"Client {client!r} is unlike the others: {reason}. {advice}.", ConspicuousSiteWarning)
     if screened.too_few:
         warn(
-            f"More than {liars} clients hold groups that no more than {liars} others share. Choose "
-            "a smaller number of liars, or read lone clusters as clusters.",
+            f"More clients than liars={liars} allows for hold groups that too few others share. "
+            "Choose a smaller number of liars, or read lone clusters as clusters.",
             ConspicuousSiteWarning,
         )
 
 
 def _reason(note: int, costs: float) -> str:
-    return "; ".join(text.format(costs=costs) for one, text in REASONS.items() if note & one)
+    found = "; ".join(text.format(costs=costs) for one, text in REASONS.items() if note & one)
+    if not note & (UNSUPPORTED | OUTSIDE):
+        return found
+    return found + (LARGE if note & (ROWS | LIMITED) else UNLIKE)
 
 
 def site_tensors(known: Mapping[str, np.ndarray], table: Floats) -> dict[str, np.ndarray]:
