@@ -65,6 +65,14 @@ def test_a_fit_without_a_guard_tells():
         Jigsaw(4, random_state=0).fit(rows_with(1000.0))
 
 
+def test_a_warning_promises_no_more_than_a_guard_does():
+    few = rows_with(1000.0, n=14)
+    with pytest.warns(FarRowsWarning, match="20 rows"):
+        Jigsaw(2, random_state=0).fit(few)
+    assert pulled_in(few, 5) is few
+    assert pulled_in(rows_with(1000.0, n=19), 5).max() < 100
+
+
 def test_one_warning_for_all_clients_of_a_fit():
     rows = np.concatenate([rows_with(1000.0, seed) for seed in range(3)])
     site = np.repeat(["bern", "lyon", "oslo"], 501)
@@ -80,6 +88,7 @@ def test_one_warning_for_all_clients_of_a_fit():
         lambda rng, n: rng.standard_t(3, size=(n, 2)),
         lambda rng, n: rng.exponential(size=(n, 1)),
         lambda rng, n: rng.integers(2, size=(n, 4)).astype(float),
+        lambda rng, n: np.c_[rng.random(n) < 0.01, 0.1 * rng.normal(size=n)],
     ],
 )
 @pytest.mark.parametrize("n", [40, 200, 5000])
