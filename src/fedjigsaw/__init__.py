@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from fedjigsaw.comparison import Comparison, compare
     from fedjigsaw.contract import FederatedMethod
     from fedjigsaw.engine import BatchEngine, Client, Engine, SerialEngine, run_rounds
-    from fedjigsaw.errors import CountsWarning, FedJigsawError, FewerClustersWarning
+    from fedjigsaw.errors import (
+        CountsWarning,
+        FedJigsawError,
+        FewerClustersWarning,
+        UncertainNumberWarning,
+    )
     from fedjigsaw.loading import load
     from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
     from fedjigsaw.methods import register
@@ -65,6 +70,7 @@ __all__ = [
     "SerialEngine",
     "Summary",
     "Transcript",
+    "UncertainNumberWarning",
     "compare",
     "datasets",
     "load",
@@ -82,7 +88,12 @@ _MODULES = {
     "comparison": ("Comparison", "compare"),
     "contract": ("FederatedMethod",),
     "engine": ("BatchEngine", "Client", "Engine", "SerialEngine", "run_rounds"),
-    "errors": ("CountsWarning", "FedJigsawError", "FewerClustersWarning"),
+    "errors": (
+        "CountsWarning",
+        "FedJigsawError",
+        "FewerClustersWarning",
+        "UncertainNumberWarning",
+    ),
     "loading": ("load",),
     "messages": ("Broadcast", "Failure", "Model", "Summary", "Transcript"),
     "methods": ("register",),

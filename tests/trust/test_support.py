@@ -80,6 +80,15 @@ class TestByDefault:
         assert not texts
         assert not any(report.reason for report in fitted.sites_)
 
+    def test_groups_far_apart_support_each_other(self):
+        """Squared distances of centers that are so far from the middle have few digits."""
+        for seed in range(5):
+            rng = np.random.default_rng(seed)
+            groups = CORNERS * [1e9 / 9, 1]
+            data = [np.concatenate([g + rng.normal(size=(60, 2)) for g in groups]) for _ in "abcde"]
+            fitted = Jigsaw(4, random_state=0).fit_clients(data)
+            assert fitted.model_.tensors["site_costs"].max() == 0
+
     def test_who_is_vouched_for_is_not_told(self, sites):
         data, _ = lie(sites, LIES["far"])
         _, texts = told_by(lambda: Jigsaw(4, vouch=["oslo"], random_state=0).fit_clients(data))

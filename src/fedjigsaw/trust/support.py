@@ -42,6 +42,7 @@ FEW_ROWS = 0.05  # of a site, so few are its tail, which others may not have: no
 HEAVY = 8.0  # times the rows of the next largest site, from which on a site's rows are told
 LONE = 0.5  # least gain of a lone cluster, in the cost of a mean cluster
 RADII = 2.0  # of a cluster, within which it takes what stays out
+DIGITS = 1e-13  # of the largest squared norm: squared distances as small as that lose digits
 MOST_PAIRS = 2**21  # of centers that are compared; of more, each is compared with some of them,
 FEWEST_COMPARED = 64  # at least
 IN_CACHE = 2**16  # numbers of a block
@@ -234,12 +235,16 @@ def _supported(received: Received, reach: Floats, n_others: int, of: Flags | Non
         others = np.sort(np.random.default_rng(0).permutation(len(X))[:n])
     starts = np.unique(owners[others], return_index=True)[1]
     norms = np.einsum("ij,ij->i", X, X)
+    precise = DIGITS * norms.max(initial=0) > reach.min(initial=np.inf) ** 2
     found = np.empty(len(asked), dtype=bool)
     for part in blocks(len(asked), len(others), IN_CACHE):
         rows = asked[part]
-        squared = X[rows] @ (-2 * X[others]).T
-        squared += norms[others]
-        near = squared <= (reach[rows] ** 2 - norms[rows])[:, None]
+        if precise:  # from differences, which takes longer
+            near = pairwise_distances(X[rows], X[others]) <= reach[rows, None]
+        else:
+            squared = X[rows] @ (-2 * X[others]).T
+            squared += norms[others]
+            near = squared <= (reach[rows] ** 2 - norms[rows])[:, None]
         near &= owners[rows, None] != owners[others]
         found[part] = np.logical_or.reduceat(near, starts, axis=1).sum(axis=1) >= n_others
     return found
