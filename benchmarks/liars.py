@@ -220,16 +220,16 @@ def harmful_told(rows: Sequence[dict[str, Any]]) -> str:
     harm = figures(rows, "all", honest=False) > 1.05
     told = figures(rows, "told", honest=False)[harm] > 0
     accused = figures(rows, "accused", honest=False) > 0
-    return f"{told.sum()} of {len(told)}; others accused in {accused.sum()} of {len(harm)}"
+    return f"{told.sum()} of {len(told)}; others reported in {accused.sum()} of {len(harm)}"
 
 
 MEASURES = {
     "honest, the k alone": lambda rows: spread(figures(rows, "k", honest=True)),
     "honest, with lone clusters": lambda rows: spread(figures(rows, "all", honest=True)),
-    "honest, something is told": share_told,
+    "honest, something is reported": share_told,
     "lies, the k alone": lambda rows: spread(figures(rows, "k", honest=False)),
     "lies, with lone clusters": lambda rows: spread(figures(rows, "all", honest=False)),
-    "lies that cost more than 5 %, told": harmful_told,
+    "lies that cost more than 5 %, reported": harmful_told,
 }
 
 

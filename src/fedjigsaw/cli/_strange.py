@@ -18,14 +18,15 @@ LiarsOption = Annotated[
         min=0,
         help="The result stays good if at most so many sites lie or err (jigsaw). What only such "
         "a site claims may be a lone cluster, besides the K. Default: 0, all that is valid counts, "
-        "and the strangest site is told. Example: --liars 1",
+        "and the strangest site is reported. Example: --liars 1",
         rich_help_panel=PANEL,
     ),
 ]
 VouchOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Believe this site in any case; repeat for several. Example: --vouch oslo",
+        help="Let this site count in any case, and do not report it; repeat for several. "
+        "Example: --vouch oslo",
         rich_help_panel=PANEL,
     ),
 ]

@@ -154,7 +154,7 @@ def scaler(
         bool,
         typer.Option(
             help="From four sites on, set aside statistics that are impossible beside those of "
-            "the others. --no-robust believes all sites."
+            "the others. --no-robust lets all count."
         ),
     ] = True,
     force: ForceFlag = False,

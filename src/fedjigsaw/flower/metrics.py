@@ -139,7 +139,7 @@ class ServerNumbers:
                 yield COUNTER, name, what, {"site": site}, number
         yield COUNTER, "sent_bytes", "Bytes of questions, over all sites.", {}, runs.sent
         yield COUNTER, "round_seconds", "Seconds that rounds took.", {}, runs.seconds
-        what = "What the last run told of sites that are unlike all others."
+        what = "How many sites the last run reported as unlike all others."
         yield GAUGE, "strange_sites", what, {}, runs.strange
         when = "Time of the last model, in seconds since 1970; 0 if there is none."
         yield GAUGE, "last_model_timestamp_seconds", when, {}, runs.latest

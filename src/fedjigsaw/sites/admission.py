@@ -197,7 +197,7 @@ class Admission:
     def _refuse(self, name: str, error: FedJigsawError) -> None:
         if self.min_sites is None:
             where = "" if name in str(error) else f"{name}: "
-            advice = "Mend or leave out that file"
+            advice = "Correct or leave out that file"
             if self.n_files > 1:
                 advice += f", or go on without it: min_sites={self.n_files - 1}"
             raise type(error)(f"{where}{error} {advice}.") from error

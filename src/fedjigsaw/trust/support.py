@@ -1,15 +1,15 @@
 r"""What sites support of one another: who is strange, and what to leave out against liars.
 
 A site can be unlike all others and honest, so no test of summaries tells it from a lie. Without
-`liars`, all that is valid counts, and the strangest site is only told. With ``liars=f``:
+`liars`, all that is valid counts, and the strangest site is only reported. With ``liars=f``:
 
 1. Nobody counts for more rows than the (f + 1)-th largest site.
 2. A center is *alone* if fewer than f other sites have a center within two spreads of it. The
    spread of a local cluster is :math:`\sqrt{(s_i + t^2) / n_i}`, clipped to between t / 2 and
    1.2 t, where t is the spread that is typical of all sites. So neither a wide cluster nor a lie
    about a spread nor a center of one row is supported by much.
-3. At most f sites lie, so only f are held to account: those whose alone centers cost most beyond a
-   guess from all other centers. What fewer than f sites support of these *suspects* stays out.
+3. At most f sites lie, so only f are *suspects*: those whose alone centers cost most beyond a
+   guess from all other centers. What fewer than f sites support of them stays out.
 4. What stays out is not lost: where it is far from all clusters, touching pieces of one site form
    a *lone* cluster, if they save at least half of what a mean cluster costs.
 """
@@ -34,12 +34,14 @@ FEWEST = 4  # sites from which on one can be called strange
 REACH = 2.0  # spreads within which another site's center supports a center,
 REACH_OF_SUSPECT = 1.4  # and within which it supports one of a suspect; own spreads, to touch
 NARROWEST, WIDEST = 0.5, 1.2  # spreads, in typical ones
-BELIEVED = 3.0  # spread of a local cluster at most, with `liars`
+MOST_SPREAD = 3.0  # spread of a local cluster at most, with `liars`
 EQUAL = 1e-6  # typical distances between centers, within which two are equal
 SUSPECT = 0.05  # least cost of a suspect's alone centers, in what all supported centers cost;
-STRANGE = 0.2  # of a site that is told, and of further suspects where f is too small for the split
-FEW_ROWS = 0.05  # of a site, so few are its tail, which others may not have: no reason to tell
-HEAVY = 8.0  # times the rows of the next largest site, from which on a site's rows are told
+STRANGE = (
+    0.2  # of a site that is reported, and of further suspects where f is too small for the split
+)
+FEW_ROWS = 0.05  # of a site, so few are its tail, which others may not have: no reason to report it
+HEAVY = 8.0  # times the rows of the next largest site, from which on it is reported
 LONE = 0.5  # least gain of a lone cluster, in the cost of a mean cluster
 RADII = 2.0  # of a cluster, within which it takes what stays out
 DIGITS = 1e-13  # of the largest squared norm: squared distances as small as that lose digits
@@ -61,7 +63,7 @@ class Screened:
     reach : shape (n_outside,), how far each of these reaches to touch others of its site.
     costs : shape (n_sites,), what the alone centers of each site cost, in what all supported
         centers cost.
-    notes : shape (n_sites,), what is to be told about each.
+    notes : shape (n_sites,), what is to be reported about each.
     too_few : whether more sites hold groups of their own than `liars` allows for.
     shares : shape (n_sites,) or None, of the rows of each site that count.
     """
@@ -76,7 +78,7 @@ class Screened:
 
 
 def unscreened(received: Received) -> Screened:
-    """Return summaries of which nothing can be told."""
+    """Return summaries about which nothing can be reported."""
     nobody, nothing = np.zeros(received.n_sites), np.zeros(0, dtype=np.int64)
     notes = nobody.astype(np.int64)
     return Screened(received, received.select(nothing), np.zeros(0), nobody, notes)
@@ -88,7 +90,7 @@ def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags
     Parameters
     ----------
     find : finds `k` centers, by few starts.
-    vouched : shape (n_sites,), sites that are believed in any case.
+    vouched : shape (n_sites,), sites that count in any case.
     """
     n_sites = received.n_sites
     if n_sites <= 2 * liars:
@@ -109,7 +111,7 @@ def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags
     own = np.sqrt((received.sse + typical**2) / received.counts)
     spreads = np.clip(own, NARROWEST * typical, WIDEST * typical)
     if liars:  # a lie about squares alone would move centers, too
-        most = received.counts * (BELIEVED * typical) ** 2
+        most = received.counts * (MOST_SPREAD * typical) ** 2
         received = replace(received, sse=np.minimum(received.sse, most))
         found = replace(found, used=received, shares=shares)
     alone = ~_supported(received, REACH * spreads, n_others) & ~vouched[received.owners]
@@ -130,7 +132,7 @@ def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags
         found,
         used=received.select(~out),
         outside=received.select(out),
-        reach=REACH_OF_SUSPECT * np.minimum(own, BELIEVED * typical)[out],
+        reach=REACH_OF_SUSPECT * np.minimum(own, MOST_SPREAD * typical)[out],
         costs=np.minimum(costs, MAX_RATIO),
         too_few=bool(costs[order[liars : 2 * liars]].sum() > STRANGE) or n_supported < k,
     )
