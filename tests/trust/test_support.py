@@ -176,6 +176,14 @@ class TestLiars:
         assert safe.support_["points"][4] == pytest.approx(70, abs=3)
         assert safe.transform(fifth).shape == (70, 5)
 
+    def test_two_sites_that_claim_one_place_each_have_their_own_lone_cluster(self, rng):
+        claimed = {name: np.array([40.0, 0.0]) + rng.normal(size=(90, 2)) for name in "xy"}
+        data = {name: np.r_[site(rng), claimed.get(name, np.zeros((0, 2)))] for name in "abcdexy"}
+        safe, _ = told_by(lambda: Jigsaw(4, liars=2, random_state=0).fit_clients(data))
+        assert sorted(safe.lone_clients_) == ["x", "y"]
+        assert safe.support_["clients"][4:].tolist() == [1, 1]
+        assert safe.support_["points"][4:].tolist() == [90, 90]
+
     def test_lone_centers_have_the_type_of_the_others(self, sites, rng):
         fifth = np.array([40.0, 0.0]) + rng.normal(size=(70, 2))
         data = {**sites, "oslo": np.r_[sites["oslo"], fifth]}
@@ -273,13 +281,14 @@ class TestLiars:
         _, texts = told_by(lambda: Jigsaw(4, random_state=0).fit_clients(data))
         assert len(texts) == 1
 
-    def test_the_tail_of_a_column_is_no_reason_to_tell(self, rng):
-        """Honest rows of a skewed column, dealt at random: the largest are at one site alone."""
+    @pytest.mark.parametrize("liars", [0, 1])
+    def test_the_tail_of_a_column_is_no_reason_to_tell(self, liars):
+        """Honest rows of skewed columns, dealt at random: the largest are at one site alone."""
         told = 0
         for seed in range(5):
-            X = np.exp(1.2 * np.random.default_rng(seed).normal(size=(500, 2)))
-            fit = Jigsaw(8, random_state=0).fit
-            told += len(told_by(lambda X=X, fit=fit: fit(X, clients=np.arange(500) % 5))[1])
+            X = np.exp(np.random.default_rng(seed).normal(size=(1500, 4)))
+            fit = Jigsaw(10, liars=liars, random_state=0).fit
+            told += len(told_by(lambda X=X, fit=fit: fit(X, clients=np.arange(1500) % 5))[1])
         assert told <= 1
 
 

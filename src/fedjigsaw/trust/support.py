@@ -134,7 +134,7 @@ def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags
         outside=received.select(out),
         reach=REACH_OF_SUSPECT * np.minimum(own, MOST_SPREAD * typical)[out],
         costs=np.minimum(costs, MAX_RATIO),
-        too_few=bool(costs[order[liars : 2 * liars]].sum() > STRANGE) or n_supported < k,
+        too_few=bool((many * costs)[order[liars : 2 * liars]].sum() > STRANGE) or n_supported < k,
     )
 
 
@@ -151,17 +151,22 @@ def with_lone_clusters(
     at the end, and the site of each lone cluster as a tensor of the model, if there are any.
     """
     used, outside, tensors = screened.used, screened.outside, {}
-    lone = _lone_clusters(screened, centers)
+    k, lone = len(centers), _lone_clusters(screened, centers)
     if (lone >= 0).any():
         pieces = outside.select(lone >= 0)
         found = partition_of(pieces.centers, lone[lone >= 0], pieces.counts)  # by coordinates
         sites = pieces.owners[np.unique(found.labels, return_index=True)[1]]
-        screened.notes[sites] |= OUTSIDE
+        lone_rows = pieces.per_site(pieces.counts)
+        rows = used.per_site(used.counts) + outside.per_site(outside.counts)
+        screened.notes[lone_rows > FEW_ROWS * rows] |= OUTSIDE
         tensors = {LONE_SITES: sites}
         centers = np.r_[centers, found.centers]
     if len(outside.owners):
         order = np.argsort(np.r_[used.owners, outside.owners], kind="stable")  # as in `joined`
-        labels = np.r_[labels, nearest_centers(outside.centers, centers)[0]][order]
+        near = nearest_centers(outside.centers, centers)[0]
+        if tensors:  # of its own site, even where another one claims the same place
+            near[lone >= 0] = k + found.labels
+        labels = np.r_[labels, near][order]
         used = used.joined(outside)
     if screened.shares is not None:
         used = used.weighted(1 / np.where(screened.notes & LIMITED, 1.0, screened.shares))
