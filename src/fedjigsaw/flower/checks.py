@@ -87,6 +87,7 @@ def _read_rows(options: Mapping[str, Any]) -> str:
         scaler=None if scaler is None else formats.load_scaler(Path(scaler)),
         columns=options.get("columns"),
         drop_missing=bool(options.get("drop_missing")),
+        decimal=options.get("decimal"),
     )
     n_rows = sum(len(batch.rows) for batch in table.batches())
     return f"Its data can be read: {counted(n_rows, 'row')}, columns {', '.join(table.columns)}."
