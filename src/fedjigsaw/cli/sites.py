@@ -444,6 +444,7 @@ def assign(
         print_json({"file": str(output), "model": str(model), **numbers, "rule": rule})
         return
     without = f", {counted(skipped, 'row')} without one (missing values)" if skipped else ""
-    out.print(f"{n_rows - skipped:,} labels{without} -> {escape(str(output))}")
+    labels = counted(n_rows - skipped, "label")
+    out.print(f"{labels}{without} -> {escape(str(output))}")
     for line in describe_lone(file):
         out.print(escape(line))

@@ -102,4 +102,4 @@ def describe_days(end: datetime, what: str, remedy: str) -> str:
     if days <= 0:
         raise FederationError(f"{what} has ended: the coordinator renews it with {remedy}.")
     soon = f" The coordinator renews it with {remedy}." if days < SOON_DAYS else ""
-    return f"{what} is valid for {days:,.0f} more days.{soon}"
+    return f"{what} is valid for {counted(days, 'more day')}.{soon}"

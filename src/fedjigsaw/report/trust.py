@@ -31,8 +31,8 @@ def strange_sites(file: ModelFile) -> list[str]:
             )
     if TOO_FEW in file.model.tensors:
         found.append(
-            f"More than {params.get('liars')} sites hold groups that too few others share. Choose "
-            "a smaller --liars, or read the lone clusters as clusters."
+            f"More sites than --liars {params.get('liars')} hold groups that too few others share. "
+            "Choose a smaller --liars, or read the lone clusters as clusters."
         )
     return found
 

@@ -62,8 +62,8 @@ def warn_of_sites(screened: Screened, clients: Sequence[str], liars: int) -> Non
         warn(f"Client {client!r} is unlike the others: {reason}. {advice}", ConspicuousSiteWarning)
     if screened.too_few:
         warn(
-            f"More than {liars} clients hold groups that no more than {liars} others share. Choose "
-            "a smaller number of liars, or read lone clusters as clusters.",
+            f"More clients than liars={liars} hold groups that too few others share. Choose a "
+            "smaller number of liars, or read lone clusters as clusters.",
             ConspicuousSiteWarning,
         )
 
