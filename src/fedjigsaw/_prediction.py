@@ -187,8 +187,10 @@ class Prediction:
 
         Raises
         ------
+        DataError
+            If the file cannot be read.
         MessageError
-            If the file cannot be read, is not a model, or is one of another method.
+            If it is not a model, or is one of another method.
         """
         loaded: Self = _saving.load(cls, check_path(path, f"{cls.__name__}.load"))
         return loaded

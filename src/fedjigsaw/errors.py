@@ -5,7 +5,7 @@
     FedJigsawError           exit code
     ├── ParameterError       2   a parameter has a value that is not allowed
     │   └── UnavailableError 2   an attribute is not there after this kind of fit
-    ├── DataError            3   data or client ids cannot be used
+    ├── DataError            3   a file cannot be read, or data or client ids cannot be used
     │   ├── DataTypeError    3   ... because of their type
     │   └── BudgetError      3   ... because their privacy budget is spent
     ├── MessageError         4   a summary or model is invalid or inconsistent with others
@@ -102,7 +102,7 @@ class UnavailableError(ParameterError, AttributeError):
 
 
 class DataError(FedJigsawError, ValueError):
-    """Data or client ids cannot be used."""
+    """A file cannot be read, or data or client ids cannot be used."""
 
     exit_code = 3
 

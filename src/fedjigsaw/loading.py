@@ -34,8 +34,10 @@ def load(path: str | os.PathLike[str]) -> "FederatedClusterer":
 
     Raises
     ------
+    DataError
+        If the file cannot be read.
     MessageError
-        If the file cannot be read, is not a model, or its method is not known here.
+        If it is not a model, or its method is not known here.
     ParameterError
         If `path` is no path.
 

@@ -527,6 +527,6 @@ def _check_clients(owner: str, n_samples: int, n_clients: int) -> None:
     integer(1).check("n_clients", owner, n_clients)
     if n_clients > n_samples:
         raise ParameterError(
-            f"Cannot split {counted(n_samples, 'sample')} among {n_clients} clients. "
+            f"Cannot split {counted(n_samples, 'sample')} among {counted(n_clients, 'client')}. "
             "Ask for fewer clients."
         )

@@ -124,6 +124,12 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 class TestChecks:
+    def test_a_decimal_sign_that_no_value_tells_is_said(self, clinic, tmp_path):
+        (tmp_path / "bern.csv").write_text("age;dose\n7.470;1\n" + "1;2\n" * 30)
+        words = ("site", clinic / "bern", "--data", tmp_path / "bern.csv")
+        assert "7.47 or 7470" in self.failure(DataError, *words)
+        assert "31 rows" in text_of(run(*words, "--decimal", ",", "--check-config"))
+
     def failure(self, kind, *words):
         done = run(*words, "--check-config")
         assert isinstance(done.exception, kind), (done.output, done.exception)

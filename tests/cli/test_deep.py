@@ -18,7 +18,6 @@ from fedjigsaw.errors import (
     ExtraError,
     FedJigsawError,
     FewerClustersWarning,
-    MessageError,
     ParameterError,
     warn,
 )
@@ -566,7 +565,7 @@ def test_embed_refuses(run, checkpoint, data, tmp_path):
         run(*embed, "timm:resnet18", "-o", tmp_path / "f.npy")
     with pytest.raises(ParameterError, match="--weights is for networks of timm or torchvision"):
         run(*embed, checkpoint, "--weights", data, "-o", tmp_path / "f.npy")
-    with pytest.raises(MessageError, match="Cannot read .*none.st: no such file"):
+    with pytest.raises(DataError, match="Cannot read .*none.st: no such file"):
         run(*embed, tmp_path / "none.st", "-o", tmp_path / "f.npy")
 
 

@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 
 from fedjigsaw import sites
 from fedjigsaw.cli import app
-from fedjigsaw.errors import FedJigsawError
+from fedjigsaw.errors import DataError, FedJigsawError
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 
@@ -129,7 +129,7 @@ def test_nothing_is_lost_beside_a_model(weeks, call):
 def test_the_old_model_is_read_first(weeks, call):
     make = ("aggregate", *summaries(weeks, 1), "-k", 3, "-o", weeks / "m", "--like", weeks / "no")
     code, words = call(*make)
-    assert code == 4
+    assert code == DataError.exit_code
     assert "no such file" in words
     assert not (weeks / "m").exists()
 

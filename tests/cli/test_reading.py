@@ -122,3 +122,28 @@ def test_the_option_that_is_named_settles_what_a_number_is(tmp_path, words):
     if words.startswith("stats"):
         total = 7470 + sum(n % 9 for n in range(40))
         assert formats.load_any(tmp_path / "out").mean[0] == pytest.approx(total / 41)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *COMMANDS,
+        "stats @/no.csv -o @/out --schema @/no.toml",
+        "scaler @/no.stats -o @/out",
+        "scaler --bounds @/no.json -o @/out",
+        "aggregate @/no.summary -k 2 -o @/out",
+        "assign @/no.csv --model @/no -o @/out.csv",
+        "score --merge @/no.score",
+        "report @/no -o @/out.html",
+        "diff @/no @/no",
+        "inspect @/no",
+        "inspect @/no.jsonl",
+        "schema check @/no.csv --schema @/no.toml",
+        "methods --plugin @/no.py",
+        "federation site @ --data @/no.csv --config @/no.toml",
+    ],
+)
+def test_a_file_that_is_missing_has_one_exit_code(tmp_path, words):
+    done = CliRunner().invoke(app, words.replace("@", str(tmp_path)).split())
+    assert "no such file" in str(done.exception)
+    assert done.exception.exit_code == DataError.exit_code

@@ -65,7 +65,7 @@ class TestBadInput:
             run("report", *files, tmp_path / "scaler.json", "-o", tmp_path / "report.html")
 
     def test_no_such_file(self, run, files, tmp_path):
-        with pytest.raises(MessageError, match="Cannot read .*nofile: no such file"):
+        with pytest.raises(DataError, match="Cannot read .*nofile: no such file"):
             run("report", tmp_path / "nofile", "-o", tmp_path / "report.html")
 
     def test_not_a_page(self, run, files, tmp_path):

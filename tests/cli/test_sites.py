@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import stat
 from dataclasses import replace
@@ -314,6 +315,21 @@ class TestCommands:
             with pytest.raises(MessageError, match="chosen of a model must be finite, of the shap"):
                 run(words)
 
+    @pytest.mark.parametrize(("unit", "value"), [("mg/dl", "mmol/l"), ("", "18"), ("GBq", "18")])
+    def test_the_advice_about_units_works_as_it_is_said(self, run, tmp_path, rng, unit, value):
+        schema = f'format = 1\n[columns.glucose]\nkind = "number"\nunit = "{unit}"\n'
+        (tmp_path / "schema.toml").write_text(schema)
+        for name, factor in (("a", 18), ("b", 18), ("c", 1)):
+            rows = "\n".join(map(str, rng.normal(5.5, 1, 60) * factor))
+            (tmp_path / f"{name}.csv").write_text(f"glucose\n{rows}\n")
+            run(f"stats {name}.csv -o {name}.stats --schema schema.toml")
+        told = run("scaler a.stats b.stats c.stats -o s.json --schema schema.toml").stderr
+        words = " ".join(told.split()).split("`fedjigsaw ")[1].split("`")[0]
+        words = re.sub("UNIT|NUMBER", value, words.replace("FILE", "c.csv")).replace("COPY", "c")
+        assert run(words).exit_code == 0
+        again = run("stats c.parquet -o c.stats --schema schema.toml --client c --force")
+        assert again.exit_code == 0
+
     def test_statistics_of_a_liar_and_in_other_units(self, run, tmp_path, rng):
         for m in range(6):
             rows = rng.normal([60, 5.5], [9, 1.1], (40, 2)) * ([1, 18] if m == 2 else 1)
@@ -326,7 +342,7 @@ class TestCommands:
         assert "Warning: Do all sites use the same unit in column 'glucose'? s0: 40 rows" in told
         assert "of the others)" not in told
         assert told.count("times the others)") == 1
-        assert "--unit glucose=UNIT -o COPY`, or leave a site out, for example with" in told
+        assert "or leave a site out, for example with" in told
         assert "units" not in result.stdout  # once is enough
         left = run(f"{words} -o left --without s2")
         assert "unit" not in left.stdout + left.stderr

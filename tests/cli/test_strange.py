@@ -63,6 +63,15 @@ class TestAggregate:
         assert error.value.exit_code == STRANGE
         assert not list(folder.glob("model*"))
 
+    @pytest.mark.parametrize(("n_sites", "told"), [(3, True), (4, False)])
+    def test_strict_says_where_nobody_can_be_strange(self, run, folder, n_sites, told):
+        files = [f"{name}.summary" for name in NAMES if name != "oslo"][:n_sites]
+        for more in ("-o model", "--as-summary -o region", "--json -o other"):
+            done = run(f"aggregate {' '.join(files)} -k 4 --strict {more}")
+            assert done.exit_code == 0
+            assert ("fewer than 4 sites" in " ".join(done.stderr.split())) == told
+        assert "--strict" not in run(f"aggregate {' '.join(files)} -k 4 -o plain").stderr
+
     @pytest.mark.parametrize("option", ["--without oslo", "--vouch oslo"])
     def test_what_was_done_about_it_is_told_no_more(self, run, folder, option):
         done = run(f"aggregate {FILES} -k 4 -o model --strict {option}")

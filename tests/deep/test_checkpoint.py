@@ -270,5 +270,5 @@ def test_a_pipe_is_not_waited_for(tmp_path):
 
 
 def test_no_file(tmp_path):
-    with pytest.raises(MessageError, match="Cannot read .*none.st: no such file"):
+    with pytest.raises(DataError, match="Cannot read .*none.st: no such file"):
         checkpoint.load(tmp_path / "none.st")

@@ -50,6 +50,17 @@ def test_a_policy_that_was_changed_is_told_to_the_server_as_one(tmp_path, policy
     assert category(caught.value) == "policy"
 
 
+def test_the_decimal_sign_of_a_site_is_that_of_its_answers_and_labels(tmp_path):
+    (tmp_path / "a.csv").write_text("x;y\n" + "7.470;1\n" * 8)
+    options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv"), "labels": "l.csv"}
+    with pytest.raises(DataError, match="7470"):
+        load_site(options).check()
+    for sign, value in ((".", 7.47), (",", 7470)):
+        site = load_site({**options, "labels": str(tmp_path / "l.csv"), "decimal": sign})
+        site.check()
+        assert site.answer(question()).summary.centers[0, 0] == value
+
+
 def test_skipped_rows_are_told_in_the_log_of_the_site_only(tmp_path, caplog):
     (tmp_path / "a.csv").write_text("x\n" + "1\n" * 8 + "NA\n" * 3)
     options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv"), "drop_missing": True}

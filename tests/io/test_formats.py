@@ -285,9 +285,7 @@ def test_a_file_that_is_too_large_is_not_even_read_whole(tmp_path, monkeypatch):
 
 
 def test_no_such_file(tmp_path):
-    with pytest.raises(
-        MessageError, match=r"Cannot read .*no.summary: no such file or directory\."
-    ):
+    with pytest.raises(DataError, match=r"Cannot read .*no.summary: no such file or directory\."):
         load_any(tmp_path / "no.summary")
 
 

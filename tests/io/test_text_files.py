@@ -378,6 +378,12 @@ def test_joined_batches_stay_small(monkeypatch):
 class TestQuotationMarks:
     ROWS = "".join(f"{n},{'ab'[n % 2]}\n" for n in range(1, 501))
 
+    @pytest.mark.parametrize("rows", ['"2\n3\n', '"2\n3\n4"\n', '"2\n3\n"4\n', '"2\n\n3"\n5\n'])
+    def test_in_a_file_of_one_column_no_value_holds_rows(self, tmp_path, rows):
+        path = write(tmp_path / "t.csv", f'x\n"0"\n1\n{rows}')
+        with pytest.raises(DataError, match="t.csv, line 4: a quotation mark opens a value"):
+            open_table(path, columns=["x"])
+
     @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
     @pytest.mark.parametrize("newline", ["\r\n", "\r"])
     @pytest.mark.parametrize(

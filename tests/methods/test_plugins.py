@@ -7,7 +7,7 @@ import pytest
 
 import fedjigsaw
 from fedjigsaw import FeCA, FederatedClusterer, Jigsaw, methods, partition
-from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError
+from fedjigsaw.errors import DataError, ExtraError, FedJigsawError, ParameterError
 from fedjigsaw.methods import METHODS, find, find_for_rows, is_known, label_of, make, others
 from plugin_packages import WARD, install
 
@@ -297,7 +297,7 @@ class TestOwnFiles:
         ):
             methods.register_all(str(path))
         assert "toy_file" not in sys.modules
-        with pytest.raises(ParameterError, match="no_file.py: FileNotFoundError: no such file"):
+        with pytest.raises(DataError, match="no_file.py: no such file"):
             methods.register_all(str(tmp_path / "no_file.py"))
 
 

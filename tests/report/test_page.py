@@ -17,6 +17,7 @@ from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.io.tables import from_array
+from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.messages import Model
 from fedjigsaw.report.page.build import build_report
 from fedjigsaw.report.page.charts import cluster_map, to_svg
@@ -25,7 +26,7 @@ from fedjigsaw.report.page.render import render_page
 from fedjigsaw.report.page.run import read_run
 from fedjigsaw.report.page.view import Absent
 from fedjigsaw.report.pictures import new_figure
-from report_files import COLUMNS, HOSTILE, k_findings, write_run
+from report_files import COLUMNS, HOSTILE, SITES, k_findings, write_run
 
 TODAY = date(2026, 11, 16)
 MOMENTS = ("mean", "sum_of_squares")
@@ -238,6 +239,19 @@ class TestProfiles:
         assert {cell.value[:4] for cell in rows["seen"].cells} == {"2020", "2021"}
         assert not any("(missing)" in name for name in rows)
         assert "geometric mean" in page.heat.note
+
+    def test_a_site_that_seems_to_use_another_unit_is_told(self, tmp_path):
+        paths = write_run(tmp_path)
+        for site in SITES:
+            mean = np.full(len(COLUMNS), 60.0)
+            mean[0] *= 18 if site == SITES[1] else 1
+            stats = Stats(site, COLUMNS, 400, mean, 400 * (mean / 5) ** 2)
+            paths.append(tmp_path / f"{site}.stats")
+            formats.save(stats, paths[-1])
+        (told,) = (line for line in built(paths).trust if "same unit" in line)
+        assert COLUMNS[0] in told
+        assert SITES[1] in told
+        assert SITES[0] not in told
 
     def test_missing_values_are_told(self, tmp_path):
         """Half of the ages are missing, all doses at one site, and no other value."""

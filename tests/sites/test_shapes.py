@@ -116,9 +116,9 @@ def test_commands(places, run, tmp_path):
     assert len(found) == len(parts["bern"])
     shown = run("score", str(paths[0]), "--model", model, "-o", str(tmp_path / "score")).stdout
     n_noise = found.count(-1)
-    assert f"{n_noise} more rows belong to no cluster" in shown
+    assert f"{n_noise} more rows are in no cluster" in shown
     text = " ".join(run("inspect", str(tmp_path / "score")).stdout.split())
-    assert f"{n_noise} more belong to no cluster" in text
+    assert f"{n_noise} more are in no cluster" in text
     text = " ".join(run("inspect", model).stdout.split())
     assert "each row goes to the likeliest of 2 components of a mixture." in text
     assert "Rows that are in no cluster get the label -1." in text

@@ -1,5 +1,6 @@
 """Who is unlike all others is told, and with `liars` what too few others support stays out."""
 
+import re
 import warnings
 from dataclasses import replace
 
@@ -218,6 +219,7 @@ class TestLiars:
         data |= {"x": CORNERS[0] + 40 + rng.normal(size=(100, 2))}
         _, texts = told_by(lambda: Jigsaw(4, liars=1, random_state=0).fit_clients(data))
         assert any("smaller number of liars" in text for text in texts)
+        assert not re.search(r"\b1 (clients|others)\b", " ".join(texts))
 
     def test_order_and_translation_change_nothing(self, sites):
         data, _ = lie(sites, LIES["doubled"])

@@ -63,7 +63,8 @@ class Task:
     def title(self) -> str:
         rows = describe_rows(len(self.problem.data.X), self.n_skipped)
         split = f" ({self.problem.split})" if self.problem.split else ""
-        return f"{self.problem.data.name}: {self.n_sites} sites{split}, {rows}, k = {self.k}"
+        who = counted(self.n_sites, "site")
+        return f"{self.problem.data.name}: {who}{split}, {rows}, k = {self.k}"
 
 
 @dataclass(frozen=True)

@@ -73,14 +73,12 @@ DropMissing = Annotated[
         "value is an error.",
     ),
 ]
-Decimal = Annotated[
-    str | None,
-    typer.Option(
-        **choice((".", ",")),
-        help="The decimal sign of a text or Excel file. Default: detected; a file is refused if "
-        "nothing in it tells whether 1.234 is 1234. Example: --decimal ,",
-    ),
-]
+DECIMAL: dict[str, Any] = {
+    **choice((".", ",")),
+    "help": "The decimal sign of a text or Excel file. Default: detected; a file is refused if "
+    "nothing in it tells whether 1.234 is 1234. Example: --decimal ,",
+}
+Decimal = Annotated[str | None, typer.Option(**DECIMAL)]
 PRIVACY = "Differential privacy"
 Epsilon = Annotated[
     float | None,

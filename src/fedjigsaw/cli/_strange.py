@@ -5,10 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fedjigsaw.cli._shared import escape, out
+from fedjigsaw.cli._shared import err, escape, out
 from fedjigsaw.errors import ParameterError, StrangeSiteError
 from fedjigsaw.io.formats import ModelFile
-from fedjigsaw.report.trust import lone_values, strange_sites
+from fedjigsaw.report.trust import lone_values, reports_of, strange_sites
+from fedjigsaw.trust.support import FEWEST
 
 PANEL = "Sites that lie or err"
 
@@ -69,7 +70,11 @@ def strange_values(file: ModelFile) -> dict[str, Any]:
     return {"strange": strange_sites(file), "lone": lone_values(file)}
 
 
-def end(told: Sequence[str]) -> None:
-    """End with an exit code of its own if there was something strange."""
-    if told:
+def end(file: ModelFile | None, strict: bool) -> None:
+    """End with an exit code of its own if there was something strange; say if none could be."""
+    reports = [] if file is None else reports_of(file)
+    if file is not None and strange_sites(file):
         raise typer.Exit(StrangeSiteError.exit_code)
+    if strict and 0 < len(reports) < FEWEST:
+        text = f"With fewer than {FEWEST} sites, nobody can tell which one is unlike the others"
+        err.print(f"[yellow]Warning:[/] {text}: --strict changed nothing.")

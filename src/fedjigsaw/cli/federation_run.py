@@ -212,7 +212,7 @@ def run(
     if not as_json:
         made.print()
         print_results(*found, score, made.model)
-    end(strange_sites(made.model))
+    end(made.model, strict)
 
 
 def _of_recipe(recipe: str | None, method: str) -> dict[str, Any]:

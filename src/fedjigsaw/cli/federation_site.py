@@ -11,6 +11,7 @@ from fedjigsaw.cli import _light
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings, was_given
 from fedjigsaw.cli._logs import JsonLogs, LogFormat, LogLevel, MetricsPort, Screen
 from fedjigsaw.cli._options import (
+    DECIMAL,
     PRIVACY,
     BoundsOption,
     Delta,
@@ -30,7 +31,8 @@ from fedjigsaw.sites import MAX_ROWS
 GUARD, ROWS, IMAGES = "Guard: what may leave", "Only with --data", "Only with --images"
 REGION = "Only with --region"
 OF_ROWS = (
-    *("columns", "scaler", "counts", "max_rows", "drop_missing", "labels", "label_ids"),
+    *("columns", "scaler", "counts", "max_rows", "drop_missing", "decimal"),
+    *("labels", "label_ids"),
     *("epsilon", "delta", "bounds", "unit", "data_set"),
 )
 OF_IMAGES = ("size", "device")
@@ -112,6 +114,7 @@ def site(
             rich_help_panel=ROWS,
         ),
     ] = False,
+    decimal: Annotated[str | None, typer.Option(**DECIMAL, rich_help_panel=ROWS)] = None,
     labels: Annotated[
         Path | None,
         typer.Option(
@@ -250,11 +253,11 @@ def _rows(context: typer.Context, given: Mapping[str, Any]) -> dict[str, Any]:
         "data": str(data.resolve()),
         "columns": columns,
         "scaler": None if scaler is None else str(scaler.resolve()),
-        **{name: given[name] for name in ("counts", "max_rows", "drop_missing")},
+        **{name: given[name] for name in ("counts", "max_rows", "drop_missing", "decimal")},
         **_labels(given),
     }
     prepared = None if scaler is None else formats.load_scaler(scaler)
-    table = open_to_cluster(data, columns, prepared)
+    table = open_to_cluster(data, columns, prepared, given["decimal"])
     encoding = None if prepared is None else prepared.encoding
     wanted = (given[name] for name in ("epsilon", "delta", "bounds", "unit"))
     privacy = make_privacy(table.columns, *wanted, encoding=encoding)

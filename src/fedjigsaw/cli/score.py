@@ -37,6 +37,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.errors import (
     MessageError,
     ParameterError,
+    counted,
     invalid,
 )
 from fedjigsaw.io import formats
@@ -204,8 +205,8 @@ def show(found: Score, file: ModelFile | None, parts: Sequence[Score], *, as_jso
     text = f"{escape(found.client)}: {about}{describe_rows(rows, found.n_skipped)}"
     out.print(text + (f", inertia {inertia:.10g}" if known else ""))
     if found.n_noise:
-        what = "belong to no cluster (label -1), or a guard left them out"
-        out.print(f"{found.n_noise:,} more rows {what}.")
+        more = counted(found.n_noise, "more row is", "more rows are")
+        out.print(f"{more} in no cluster (label -1), or left out by a guard.")
     if not clusters:
         named = [f"{i}: {n}" for i, n in zip(found.ids, sizes, strict=False)]
         out.print("Rows per cluster: " + ", ".join(named or map(str, sizes)))

@@ -305,7 +305,7 @@ def aggregate(
         told = [] if made[1] is None else strange_sites(made[1])
         check_strict(told, strict)
         write_region(*made, output, force=force, as_json=as_json)
-        end(told)
+        end(made[1], strict)
         return
     with warnings_shown(but=printed):
         model = sites.aggregate(loaded, k, **options)
@@ -319,7 +319,7 @@ def aggregate(
     else:
         print_strange(told)
         _print_model(step, summaries, output)
-    end(told)
+    end(model, strict)
 
 
 def _print_model(step: Made, summaries: list[SummaryFile], path: Path) -> None:
@@ -444,6 +444,7 @@ def assign(
         print_json({"file": str(output), "model": str(model), **numbers, "rule": rule})
         return
     without = f", {counted(skipped, 'row')} without one (missing values)" if skipped else ""
-    out.print(f"{n_rows - skipped:,} labels{without} -> {escape(str(output))}")
+    labels = counted(n_rows - skipped, "label")
+    out.print(f"{labels}{without} -> {escape(str(output))}")
     for line in describe_lone(file):
         out.print(escape(line))

@@ -19,7 +19,14 @@ from torch.nn import functional as F
 from fedjigsaw.deep import checkpoint
 from fedjigsaw.deep.pictures import Bytes
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
-from fedjigsaw.errors import DataError, ExtraError, MessageError, ParameterError, unsupported
+from fedjigsaw.errors import (
+    DataError,
+    ExtraError,
+    MessageError,
+    ParameterError,
+    unreadable,
+    unsupported,
+)
 from fedjigsaw.io.atomic import write_whole
 
 LIBRARIES = ("timm", "torchvision")
@@ -186,7 +193,7 @@ def _read(path: Path) -> Any:
             return load_file(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
-        raise MessageError(f"Cannot read {path}: no such file or directory.") from error
+        raise DataError(unreadable(path, error)) from error
     except Exception as error:  # the loaders raise errors of many kinds
         raise MessageError(
             f"{path} has neither safetensors nor tensors written by torch.save."

@@ -17,7 +17,7 @@ from fedjigsaw.deep.execution import check_device
 from fedjigsaw.deep.pictures import Bytes
 from fedjigsaw.deep.wire import exact
 from fedjigsaw.engine import Client
-from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid
+from fedjigsaw.errors import DataError, MessageError, ParameterError, counted, invalid
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.privacy.fingerprints import fingerprint
@@ -143,8 +143,8 @@ class ImageSite:
         found = self._loaded.train
         if len(found) < at_least:
             raise DataError(
-                f"{self.data} has {len(found)} images, fewer than min_cluster_size = {at_least}: "
-                f"nothing may leave this site."
+                f"{self.data} has {counted(len(found), 'image')}, fewer than min_cluster_size = "
+                f"{at_least}: nothing may leave this site."
             )
         return found
 

@@ -87,6 +87,7 @@ def _read_rows(options: Mapping[str, Any]) -> str:
         scaler=None if scaler is None else formats.load_scaler(Path(scaler)),
         columns=options.get("columns"),
         drop_missing=bool(options.get("drop_missing")),
+        decimal=options.get("decimal"),
     )
     n_rows = sum(len(batch.rows) for batch in table.batches())
     return f"Its data can be read: {counted(n_rows, 'row')}, columns {', '.join(table.columns)}."
@@ -101,4 +102,4 @@ def describe_days(end: datetime, what: str, remedy: str) -> str:
     if days <= 0:
         raise FederationError(f"{what} has ended: the coordinator renews it with {remedy}.")
     soon = f" The coordinator renews it with {remedy}." if days < SOON_DAYS else ""
-    return f"{what} is valid for {days:,.0f} more days.{soon}"
+    return f"{what} is valid for {counted(days, 'more day')}.{soon}"

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedjigsaw._locks import locked
 from fedjigsaw.choice.grain import GRAIN
-from fedjigsaw.errors import BudgetError, MessageError, unwritable
+from fedjigsaw.errors import BudgetError, DataError, MessageError, unwritable
 from fedjigsaw.flower.folders import GROUPS, JOURNAL_LOCK
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
@@ -139,7 +139,7 @@ def read_earlier(folder: Path) -> Earlier:
         )
     try:
         earlier = Earlier(journal.records())
-    except MessageError as error:
+    except (DataError, MessageError) as error:
         raise RefusedError(str(error)) from error
     earlier.check_ledger(folder)
     return earlier

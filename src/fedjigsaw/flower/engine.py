@@ -13,7 +13,7 @@ from flwr.serverapp import Grid
 from fedjigsaw._regions import is_region, sites_of
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply, check_answer
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, counted, invalid
 from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.agreement import agreeing
 from fedjigsaw.flower.records import Question, Shown
@@ -357,4 +357,4 @@ def describe_sites(names: Sequence[str]) -> str:
     'answers for 2 sites: bern, lyon'
     """
     listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" * (len(names) > 10))
-    return f"answers for {len(names)} sites: {listed}"
+    return f"answers for {counted(len(names), 'site')}: {listed}"

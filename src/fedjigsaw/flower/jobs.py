@@ -25,7 +25,7 @@ import httpx
 from fedjigsaw._signals import ignoring_signals
 from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, invalid
+from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, counted, invalid
 from fedjigsaw.flower import job_tasks, renewal
 from fedjigsaw.flower.doors import SECRET_HEADER
 from fedjigsaw.flower.folders import APP, CA, RUNNING, RUNS, SERVER_LOG, ServerSettings
@@ -262,8 +262,8 @@ def run_job(
     n_sites = len(active_sites(home, job.without))
     if job.min_sites is not None and job.min_sites > n_sites:
         raise ParameterError(
-            f"--min-sites is {job.min_sites}, but this run has {n_sites} sites; sites that were "
-            "revoked, or left out by --without, do not count. Lower --min-sites."
+            f"--min-sites is {job.min_sites}, but this run has {counted(n_sites, 'site')}; "
+            "sites that were revoked, or left out by --without, do not count. Lower --min-sites."
         )
     if before is not None:
         resuming.end_work(home, before)

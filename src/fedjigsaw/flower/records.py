@@ -23,6 +23,7 @@ from fedjigsaw.errors import (
     FedJigsawError,
     MessageError,
     ParameterError,
+    counted,
     invalid,
 )
 from fedjigsaw.flower.scaler_values import scaler_from, scaler_values
@@ -292,7 +293,8 @@ def _check_plausible(file: SummaryFile) -> None:
 
     if len(summary.centers) > most and not has_cells(summary):
         raise MessageError(
-            f"The {len(summary.centers)} centers of {owner} exceed {most}, one per row and head."
+            f"{owner} sent {counted(len(summary.centers), 'center')}, more than {most}: one per "
+            "row and head."
         )
     # a guard that rounds at most doubles a count; what the site says about its guard is not asked
     # not as integers, whose sum may pass the largest one and begin anew

@@ -71,6 +71,7 @@ class Site:
         the seed of the run.
     data : a CSV, Excel, Parquet, NPY or NPZ file, or rows (:func:`fedjigsaw.io.tables.from_array`).
     columns, scaler, guard, max_rows, drop_missing : as in :func:`fedjigsaw.sites.summarize`.
+    decimal : the decimal sign of a file of text, "." or ","; None detects it.
     policy : which questions the site answers.
     folder : where it keeps its journal; without one, it cannot count questions, and answers
         later rounds only if the policy allows any model.
@@ -101,6 +102,7 @@ class Site:
     guard: Guard = field(default_factory=Guard)
     max_rows: int = sites.MAX_ROWS
     drop_missing: bool = False
+    decimal: str | None = None
     policy: Policy = field(default_factory=Policy)
     folder: Path | None = None
     privacy: Privacy | None = None
@@ -115,13 +117,24 @@ class Site:
     def check(self) -> str | None:
         """Raise if the rows cannot be used; set a limit if there is privacy without one."""
         if isinstance(self.data, Path):
-            table = sites.prepare(self.data, scaler=self.scaler, columns=self.columns)
+            table = self.open(self.scaler)
             if self.privacy is not None:
                 self.privacy.limits(len(table.columns))
             if self.labels is not None:
                 encoding = None if self.scaler is None else self.scaler.encoding
-                self.labels.check(self.data, table.columns, encoding)
+                self.labels.check(self.data, table.columns, encoding, self.decimal)
         return self.desk().open(self.data_set)
+
+    def open(self, scaler: Scaler | None, order: Sequence[str] | None = None) -> Table:
+        """Open the rows, with the columns that the site or its scaler names."""
+        return sites.prepare(
+            self.data,
+            scaler=scaler,
+            columns=self.columns,
+            order=order,
+            drop_missing=self.drop_missing,
+            decimal=self.decimal,
+        )
 
     def answer(self, question: "Question") -> SummaryFile:
         """Return the summary that leaves, if the policy allows it; keep it in the journal."""
@@ -157,7 +170,7 @@ class Site:
         if self.scaler is not None:
             raise OwnScalerError("this site has a scaler of its own")
         check_size(question.scaler)
-        columns = sites.prepare(self.data, columns=self.columns).columns
+        columns = self.open(None).columns
         if sorted(columns) != sorted(question.scaler.columns):
             ours, theirs = quote_names(columns), quote_names(question.scaler.columns)
             raise DataError(f"The scaler of the server is for {theirs}; this site has {ours}.")
@@ -182,7 +195,7 @@ class Site:
     def _view(self) -> tuple[object, ...]:
         """Return how the rows are read."""
         scaler = None if self.scaler is None else self.scaler.fingerprint
-        return self.columns, scaler, self.max_rows, self.drop_missing
+        return self.columns, scaler, self.max_rows, self.drop_missing, self.decimal
 
     def _method(self, question: "Question") -> FederatedMethod:
         name = question.method
@@ -202,22 +215,21 @@ class Site:
         params = dict(question.params)
         n_clusters = params.pop("n_clusters", None)
         params.pop("random_state", None)
+        scaler = question.scaler or self.scaler
         return sites.summarize(
-            self.data,
+            self.open(scaler),
             n_clusters,
             method=question.method,
             params=params,
             client=self.name,
-            scaler=question.scaler or self.scaler,
+            scaler=scaler,
             guard=guard,
             seed=SITE_SEED,
             broadcast=replace(broadcast, seed=SITE_SEED),
             privacy=self.privacy,
             spend=spend,
             max_rows=self.max_rows,
-            columns=self.columns,
             order=question.columns if question.scaler is None else None,
-            drop_missing=self.drop_missing,
         )
 
 
@@ -361,6 +373,7 @@ def load_rows(
     scaler: str | None = None,
     max_rows: int = sites.MAX_ROWS,
     drop_missing: bool = False,
+    decimal: str | None = None,
     privacy: Mapping[str, Any] | None = None,
     version: str | None = None,
     labels: str | None = None,
@@ -387,6 +400,7 @@ def load_rows(
         guard,
         max_rows,
         drop_missing,
+        decimal,
         policy,
         folder,
         None if privacy is None else Privacy.from_dict(privacy),

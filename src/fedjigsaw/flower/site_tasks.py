@@ -55,7 +55,13 @@ class LabelFile:
     path: Path
     id_columns: tuple[str, ...] = ()
 
-    def check(self, data: Path | Table, columns: Sequence[str], encoding: Encoding | None) -> None:
+    def check(
+        self,
+        data: Path | Table,
+        columns: Sequence[str],
+        encoding: Encoding | None,
+        decimal: str | None,
+    ) -> None:
         """Raise if labels cannot be written there, or a column to copy is not in the data."""
         if ending(self.path) not in WRITERS:
             raise ParameterError(f"--labels {self.path}: the name must end in .csv or .parquet.")
@@ -64,7 +70,8 @@ class LabelFile:
         if isinstance(data, Path) and self.path.resolve() == data.resolve():
             raise ParameterError(f"--labels {self.path} would replace the data. Name another file.")
         check_writable(self.path.parent, ())  # the file itself is replaced, whatever its mode
-        sites.open_data(data, columns, id_column=self.id_columns or None, encoding=encoding)
+        ids = self.id_columns or None
+        sites.open_data(data, columns, id_column=ids, encoding=encoding, decimal=decimal)
 
 
 # ------------------------------------------------------------------------------------- statistics
@@ -91,13 +98,7 @@ def read_rows(
     site: "Site", order: tuple[str, ...] | None, spend: Spend
 ) -> tuple[tuple[str, ...], Floats, int]:
     """Read the rows that the site clusters, unscaled: all answers are about the same ones."""
-    table = sites.prepare(
-        site.data,
-        scaler=site.scaler,
-        columns=site.columns,
-        order=order,
-        drop_missing=site.drop_missing,
-    )
+    table = site.open(site.scaler, order)
     sampling = stream(0, 0, f"sample of {site.name}")
     rows, n_rows = table.read(max_rows=site.max_rows, rng=sampling)
     least = site.guard.min_cluster_size
@@ -235,7 +236,7 @@ def write(site: "Site", file: ModelFile) -> Done:
         ours, theirs = (None if e is None else e.fingerprint for e in (encoding, file.encoding))
         if theirs is not None and ours != theirs:
             raise RefusedError("the schema in the model is not that of this site")
-        own = sites.prepare(site.data, scaler=site.scaler, columns=site.columns).columns
+        own = site.open(site.scaler).columns
         if sorted(own) != sorted(file.columns):  # before anybody looks whether the data have them
             raise DataError("The columns of the model are not those of this site.")
         path, names = site.labels.path, site.labels.id_columns
@@ -243,9 +244,15 @@ def write(site: "Site", file: ModelFile) -> Done:
         new_model = site.folder / f".{LAST_MODEL}.new"
         try:
             with one_thread():
-                parts = sites.assign(
-                    site.data, file, id_column=names or None, drop_missing=site.drop_missing
+                table = sites.open_data(
+                    site.data,
+                    file.columns,
+                    id_column=names or None,
+                    drop_missing=site.drop_missing,
+                    encoding=file.encoding,
+                    decimal=site.decimal,
                 )
+                parts = sites.assign(table, file, id_column=names or None)
                 n_rows = write_labels(new, parts, id_column=names or None)
             formats.save(file, new_model)
             os.replace(new_model, site.folder / LAST_MODEL)

@@ -10,7 +10,7 @@ from flwr.app import RecordDict
 
 from fedjigsaw import sites
 from fedjigsaw._validation import MAX_SAMPLES
-from fedjigsaw.errors import QuorumError
+from fedjigsaw.errors import QuorumError, counted
 from fedjigsaw.flower import engine as engines
 from fedjigsaw.flower import tasks
 from fedjigsaw.flower.agreement import describe_columns
@@ -51,7 +51,8 @@ def make_scaler(engine: RetryingEngine, min_sites: int | None = None) -> Scaler:
     if len(stats) < needed or not stats:
         reasons = "; ".join(f"{failure.client}: {failure.reason}" for failure in failures)
         raise QuorumError(
-            f"{len(stats)} sites sent statistics, but at least {max(needed, 1)} must: {reasons}."
+            f"{counted(len(stats), 'site')} sent statistics, but at least {max(needed, 1)} must: "
+            f"{reasons}."
         )
     ordered = {name: stats[name] for name in sorted(stats)}
     scaler, verdicts = sites.merge_statistics(ordered)

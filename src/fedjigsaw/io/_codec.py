@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import MAX_COUNT
-from fedjigsaw.errors import FedJigsawError, MessageError, invalid, unreadable
+from fedjigsaw.errors import DataError, FedJigsawError, MessageError, invalid, unreadable
 from fedjigsaw.io.regular import open_regular
 
 FORMAT = 1
@@ -42,7 +42,7 @@ def read_start(path: Path, n_bytes: int) -> bytes:
         with open_regular(path) as file:
             return file.read(n_bytes)
     except OSError as error:
-        raise MessageError(unreadable(path, error)) from error
+        raise DataError(unreadable(path, error)) from error
 
 
 def check_readable(

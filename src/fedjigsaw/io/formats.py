@@ -117,9 +117,10 @@ def load(path: Path | str, kind: type[T]) -> T:
 
     Raises
     ------
+    DataError
+        If the file cannot be read.
     MessageError
-        If the file cannot be read, is of another kind or of another program, or if a field is
-        wrong.
+        If it is of another kind or of another program, or if a field is wrong.
 
     Examples
     --------
@@ -159,8 +160,10 @@ def load_any(path: Path | str) -> Content:
 
     Raises
     ------
+    DataError
+        If the file cannot be read.
     MessageError
-        If the file cannot be read, is of another program, or if a field is wrong.
+        If it is of another program, or if a field is wrong.
 
     Examples
     --------

@@ -54,7 +54,7 @@ def _holds_rows(value: str, delimiter: str, n_columns: int) -> bool:
     """Tell whether most lines of a value are rows: the end of the first and the start of the last
     together, and each between them. After a delimiter, rows have no space, and sentences do.
     """
-    if "\n" not in value or n_columns < 2:
+    if "\n" not in value:
         return False
     counts = [len(re.findall(rf"{re.escape(delimiter)}(?! )", line)) for line in value.split("\n")]
     whole = [counts[0] + counts[-1], *counts[1:-1]]

@@ -82,15 +82,17 @@ def load_scaler(path: Path | str) -> Scaler:
 
     Raises
     ------
+    DataError
+        If the file cannot be read.
     MessageError
-        If the file cannot be read, is not a scaler, or was changed.
+        If it is not a scaler, or was changed.
 
     Examples
     --------
     >>> from fedjigsaw.io.formats import load_scaler
     >>> load_scaler("nofile.json")
     Traceback (most recent call last):
-    fedjigsaw.errors.MessageError: Cannot read nofile.json: no such file or directory.
+    fedjigsaw.errors.DataError: Cannot read nofile.json: no such file or directory.
     """
     path = Path(path)
     content = read_bounded(path, MAX_JSON)

@@ -34,9 +34,7 @@ def load_schema(path: Path | str) -> Schema:
     Raises
     ------
     DataError
-        If the file is not a schema; the error says where.
-    MessageError
-        If the file cannot be read.
+        If the file cannot be read, or is not a schema; the error says where.
 
     Examples
     --------

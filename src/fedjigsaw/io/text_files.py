@@ -218,6 +218,8 @@ class TextReader:
             return
         header = sample[: sample.index("\n")]
         n_columns = len(next(csv.reader([header], delimiter=self.delimiter)))
+        if header.count('"') % 2:
+            n_columns = 0  # the header is refused later
         line = first_wrong_mark(self._chunks(), self.encoding, self.delimiter, n_columns)
         if line:
             raise DataError(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedjigsaw._imports import import_freely
-from fedjigsaw.errors import ExtraError, ParameterError, shorten
+from fedjigsaw.errors import DataError, ExtraError, ParameterError, shorten
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -108,9 +108,12 @@ def classes_of(place: str) -> list[type[FederatedClusterer]]:
     ----------
     place : a path that ends in ``.py``, or the name of a module.
     """
+    is_file = place.endswith(".py")
+    if is_file and not Path(place).is_file():
+        raise DataError(f"Cannot read {place}: no such file.")
     import_freely()
     try:
-        module = _run_file(Path(place)) if place.endswith(".py") else import_module(place)
+        module = _run_file(Path(place)) if is_file else import_module(place)
     except (Exception, SystemExit) as error:
         raise ParameterError(f"Cannot load the plugin {place}: {_reason(error)}.") from error
     from fedjigsaw.base import FederatedClusterer
@@ -132,8 +135,6 @@ def _is_class_of(module: ModuleType, found: Any) -> bool:
 def _run_file(path: Path) -> ModuleType:
     from importlib.util import module_from_spec, spec_from_file_location
 
-    if not path.is_file():
-        raise FileNotFoundError("no such file")
     path, name = path.resolve(), path.stem
     there = getattr(sys.modules.get(name), "__file__", None) if name in sys.modules else str(path)
     if there != str(path) or name in sys.stdlib_module_names:  # never in place of another module

@@ -13,7 +13,7 @@ the number of sites and the noise with its root. The two limits were measured on
 import math
 from dataclasses import dataclass, replace
 
-from fedjigsaw.errors import NoiseWarning, ParameterError, invalid, warn
+from fedjigsaw.errors import NoiseWarning, ParameterError, counted, invalid, warn
 from fedjigsaw.messages import OWN, SHARED
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import SITE, Privacy
@@ -76,7 +76,8 @@ class Expected:
         other = " cells='shared'," if cells == OWN and self.n_rounds == 1 else ""
         warn(
             f"The noise of epsilon = {privacy.epsilon:g} will drown the clusters: with {cells} "
-            f"cells, {self.n_rows:,} rows, {self.n_sites:,} sites and {self.n_clusters} clusters, "
+            f"cells, {counted(self.n_rows, 'row')}, {counted(self.n_sites, 'site')} and "
+            f"{counted(self.n_clusters, 'cluster')}, "
             f"a cluster is {found:.2g} standard deviations of noise, and {enough:g} are needed. "
             f"Use{other} a larger epsilon, fewer clusters, or more rows.",
             NoiseWarning,

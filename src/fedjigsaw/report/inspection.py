@@ -275,9 +275,12 @@ def _tensors(tensors: Tensors, most: int) -> Lines:
 
 def _score(score: Score, most: int) -> Lines:
     yield f"A score of {score.client!r} for model {score.model}."
-    skipped = f" ({score.n_skipped:,} more were skipped)" if score.n_skipped else ""
+    skipped = ""
+    if score.n_skipped:
+        skipped = f" ({counted(score.n_skipped, 'more was', 'more were')} skipped)"
     if score.n_noise:
-        skipped += f" ({score.n_noise:,} more belong to no cluster, or a guard left them out)"
+        more = counted(score.n_noise, "more is", "more are")
+        skipped += f" ({more} in no cluster, or left out by a guard)"
     noisy = "" if score.privacy is None else "about "
     known = score.privacy is None or score.sse.any()
     total = (

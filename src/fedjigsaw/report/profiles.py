@@ -184,7 +184,8 @@ def describe_profile(
             found += [f"{column}: {', '.join(shown[:most])}{', ...' * (len(shown) > most)}"] * any(
                 shown
             )
-        more = f"; ... and {len(found) - most} more columns" if len(found) > most else ""
+        n_more = len(found) - most
+        more = f"; ... and {counted(n_more, 'more column')}" if n_more > 0 else ""
         yield f"  {ids[c] if ids else c}: " + ("; ".join(found[:most]) or "nothing") + more
 
 

@@ -68,7 +68,7 @@ def read_summaries(paths: Sequence[Path | str]) -> dict[str, Loaded]:
     >>> from fedjigsaw.sites import read_summaries
     >>> found = read_summaries(["nofile.summary"])
     >>> found["nofile.summary"]
-    MessageError('Cannot read nofile.summary: no such file or directory.')
+    DataError('Cannot read nofile.summary: no such file or directory.')
     """
     if isinstance(paths, str | Path):
         raise ParameterError("read_summaries needs a list of paths; got one path.")

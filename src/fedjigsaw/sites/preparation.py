@@ -71,6 +71,7 @@ def open_data(
     id_column: Names = None,
     drop_missing: bool = False,
     encoding: Encoding | None = None,
+    decimal: str | None = None,
 ) -> Table:
     """Open a file, or take a table that is already open, with the columns that are wanted.
 
@@ -82,6 +83,7 @@ def open_data(
     id_column : one or more columns to carry along unchanged.
     drop_missing : skip rows with missing values; False makes them a DataError when they are read.
     encoding : how the columns of the file become columns of numbers; None takes them as they are.
+    decimal : the decimal sign of a file of text, "." or ","; None detects it.
 
     Returns
     -------
@@ -108,6 +110,7 @@ def open_data(
         id_column=id_column,
         drop_missing=drop_missing,
         encoding=encoding,
+        decimal=decimal,
     )
 
 
@@ -131,6 +134,7 @@ def prepare(
     columns: Sequence[str] | None = None,
     order: Sequence[str] | None = None,
     drop_missing: bool = False,
+    decimal: str | None = None,
 ) -> Table:
     """Open data for clustering, with the columns that the scaler and the server ask for.
 
@@ -145,6 +149,7 @@ def prepare(
         those of the scaler.
     order : the same columns in the order that the server wants.
     drop_missing : skip rows with missing values; False makes them a DataError when they are read.
+    decimal : the decimal sign of a file of text, "." or ","; None detects it.
 
     Returns
     -------
@@ -164,14 +169,14 @@ def prepare(
     >>> prepare(from_array([[30.0, 1.5]], ["age", "dose"]), order=["dose", "age"]).columns
     ('dose', 'age')
     """
-    if scaler is None:
-        table = open_data(data, columns, drop_missing=drop_missing)
-    else:
+    encoding = None
+    if scaler is not None:
         if columns is not None and set(columns) != set(scaler.columns):
             path = data.path if isinstance(data, Table) else data
             allowed = f"those of the scaler, {quote_names(scaler.columns)}"
             raise ParameterError(invalid("columns", str(path), allowed, quote_names(columns)))
-        table = open_data(data, scaler.columns, drop_missing=drop_missing, encoding=scaler.encoding)
+        columns, encoding = scaler.columns, scaler.encoding
+    table = open_data(data, columns, drop_missing=drop_missing, encoding=encoding, decimal=decimal)
     return table if order is None else _in_order(table, tuple(order), scaler)
 
 

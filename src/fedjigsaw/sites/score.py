@@ -12,7 +12,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.choice.shapes import NOISE, label_rows
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid
+from fedjigsaw.errors import DataError, MessageError, ParameterError, counted, invalid
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.profiles import merge_profiles
@@ -160,13 +160,14 @@ def merge_scores(scores: Mapping[str, Score]) -> Score:
             allowed = f"that of {first_name}, {first.model}"
             raise MessageError(invalid("model", name, allowed, other.model))
         if other.cluster_ids != first.cluster_ids:
-            text = f"{first_name} has {len(first.counts)} clusters, {name} {len(other.counts)}"
+            k = counted(len(first.counts), "cluster")
+            text = f"{first_name} has {k}, {name} {len(other.counts)}"
             if len(other.counts) == len(first.counts):
                 text = f"{first_name} and {name} have different cluster ids"
             raise MessageError(f"{text}, though both name the same model. Score them again.")
     ordered = sorted(scores.values(), key=lambda score: score.client)
     counts, sse = (sum(getattr(s, n) for s in ordered) for n in ("counts", "sse"))
-    name = "1 site" if len(ordered) == 1 else f"{len(ordered)} sites"
+    name = counted(len(ordered), "site")
     profiled = [score.profile for score in ordered if score.profile is not None]
     profile = merge_profiles(profiled) if profiled else None
     promises = [score.privacy for score in ordered]

@@ -38,7 +38,8 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.in_words import features_of, moments_in_short
-from fedjigsaw.columns.schema import Column, Schema
+from fedjigsaw.columns.schema import NUMBER, Column, Schema
+from fedjigsaw.columns.units import find_substance, find_unit
 from fedjigsaw.errors import counted
 from fedjigsaw.kernels.scaling import Stats, aligned
 
@@ -89,6 +90,12 @@ class Conspicuous:
         """The sites that differ from the others."""
         return tuple(site.client for site in self.sites if site.conspicuous)
 
+    def sentence(self) -> str:
+        """Return who differs from the others, for a report."""
+        columns = features_of(self.made_by)
+        told = [_line(self.column, site, columns) for site in self.sites if site.conspicuous]
+        return f"Do all sites use the same unit in column {self.column!r}? {'; '.join(told)}."
+
     def __str__(self) -> str:
         """Return the table of all sites, and what to do."""
         first = sorted(self.sites, key=lambda site: not site.conspicuous)
@@ -98,11 +105,18 @@ class Conspicuous:
         lines += [f"  {_line(self.column, site, columns)}" for site in shown]
         if len(first) > MAX_SHOWN:
             lines.append(f"  and {len(first) - MAX_SHOWN:,} others")
-        apply = f"apply FILE --schema schema.toml --unit {quote(self.column)}=UNIT -o COPY"
         without = f"for example with --without {quote(self.clients[0])}"
-        lines.append(f"Check the unit. Convert a file with `fedjigsaw schema {apply}`,")
+        lines.append(f"Check the unit. {self._way(columns.get(self.column))},")
         lines.append(f"or leave a site out, {without}.")
         return "\n".join(lines)
+
+    def _way(self, column: Column | None) -> str:
+        if column is None or column.kind != NUMBER:
+            return "Correct the values in a site's file"
+        known = find_unit(column.unit, find_substance(column.name))
+        option = quote(f"{column.name}={'UNIT' if known else 'NUMBER'}")
+        apply = f"--{'unit' if known else 'factor'} {option} -o COPY.parquet"
+        return f"Convert a file with `fedjigsaw schema apply FILE --schema schema.toml {apply}`"
 
 
 def conspicuous_columns(stats: Sequence[Stats]) -> list[Conspicuous]:
@@ -119,8 +133,8 @@ def conspicuous_columns(stats: Sequence[Stats]) -> list[Conspicuous]:
       bern: 400 rows, mean 121.6, deviation 35
       dresden: 400 rows, mean 7.2, deviation 2.1 (about 1/16.8 of the others)
       lyon: 400 rows, mean 120.6, deviation 33
-    Check the unit. Convert a file with `fedjigsaw schema apply FILE --schema schema.toml --unit
-    glucose=UNIT -o COPY`, or leave a site out, for example with --without dresden.
+    Check the unit. Correct the values in a site's file,
+    or leave a site out, for example with --without dresden.
     """
     if len(stats) < 2:
         return []

@@ -80,7 +80,9 @@ def build_report(run: Run, *, title: str | None = None, today: date) -> ReportPa
         heat=_heat(run, traits, shown),
         profile_hint=_profile_hint(run),
         clusters=clusters,
-        more_clusters="" if shown == run.k else f"{run.k - shown:,} more clusters are not shown.",
+        more_clusters=""
+        if shown == run.k
+        else f"{counted(run.k - shown, 'more cluster is', 'more clusters are')} not shown.",
         how_many=evidence.how_many(run),
         k_curve=_k_curve(run),
         support=evidence.support_table(run, shown),

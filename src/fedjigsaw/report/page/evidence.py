@@ -21,6 +21,7 @@ from fedjigsaw.report.page.words import listed, short
 from fedjigsaw.report.profiles import nearest_clusters
 from fedjigsaw.report.trust import describe_lone, reports_of, strange_sites
 from fedjigsaw.report.units import number, percent
+from fedjigsaw.sites import unlike_units
 from fedjigsaw.trust.support import FEWEST
 
 NO_SPREAD = 1e-9  # in the units of the clustering
@@ -129,7 +130,7 @@ def site_table(run: Run, most: int) -> Table | Absent:
 
 def trust_notes(run: Run) -> list[str]:
     """Return sentences about everything that limits the trust in a model."""
-    parts = (_missing_sites, _missing_values, _odd_sites, _weak_clusters, _skew)
+    parts = (_missing_sites, _missing_values, _odd_sites, _units, _weak_clusters, _skew)
     return [sentence for part in parts for sentence in part(run)]
 
 
@@ -189,6 +190,12 @@ def _odd_sites(run: Run) -> Iterator[str]:
         yield f"With fewer than {FEWEST} sites, nobody can tell which one is unlike the others."
     elif reports and not strange:
         yield "No site is unlike all others."
+
+
+def _units(run: Run) -> Iterator[str]:
+    stats = {found.client: found for found in run.stats if found.client in run.model.clients}
+    for column in unlike_units(stats, []):
+        yield column.sentence()
 
 
 def _weak_clusters(run: Run) -> Iterator[str]:
