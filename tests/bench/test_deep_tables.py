@@ -342,16 +342,20 @@ def test_weights_in_fewer_bytes():
     ]
 
 
-def test_the_mean_of_the_last_rounds_is_below_the_last_round():
+def test_the_mean_of_the_last_rounds_is_below_the_last_round_of_its_run():
     names = ("linear_accuracy", "held_out_accuracy", "knn_accuracy")
-    last, mean = (
+    last, mean, last_of_2, mean_of_2 = (
         {"dataset": "x", "seed": 1, "probe_decay": 0.001, **dict.fromkeys(names, value)}
-        for value in (0.5, 0.75)
+        | {"config": {"local_epochs": n, "n_rounds": 500 // n}}
+        for value, n in ((0.5, 5), (0.75, 5), (0.25, 2), (0.375, 2))
     )
     table = deep_tables.averages_table(
-        {deep_tables.LONGEST: [last], "deep-other": [last]}, [{**mean, "averaged_rounds": 20}]
+        {"deep-fedu2-2": [last_of_2], "deep-fedu2": [last], "deep-other": [last]},
+        [{**mean, "averaged_rounds": 20}, {**mean_of_2, "averaged_rounds": 50}],
     )
     assert table.splitlines()[2:] == [
-        "| 1 | 1 | 50.0 | 50.0 | 50.0 | 0.001 |",
-        "| 1 | 20 | 75.0 | 75.0 | 75.0 | 0.001 |",
+        "| 1 | 5 | 1 | 50.0 | 50.0 | 50.0 | 0.001 |",
+        "| 1 | 5 | 20 | 75.0 | 75.0 | 75.0 | 0.001 |",
+        "| 1 | 2 | 1 | 25.0 | 25.0 | 25.0 | 0.001 |",
+        "| 1 | 2 | 50 | 37.5 | 37.5 | 37.5 | 0.001 |",
     ]

@@ -33,7 +33,7 @@ EPOCHS = (10, 20, 50, 100, 170, 250, 400)
 N_CLASSES = {"cifar10": 10, "cifar100": 100, "tiny-imagenet": 200}
 # of images in commands; others are named like the data set
 FOLDERS = {"cifar10": "cifar", "tiny-imagenet": "tiny-imagenet-200"}
-LONGEST = "deep-fedu2-dirichlet0.1"  # `best` with the epochs of other methods
+LONGEST = "deep-fedu2"  # prefix of runs of `best` with the epochs of other methods
 FIXED_PENALTY = 1e-4  # of the linear probe, before it was chosen for each network
 
 
@@ -245,13 +245,13 @@ def profile_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def averages_table(runs: Mapping[str, Run], rows: Sequence[Mapping[str, Any]]) -> str:
     """What the mean of the weights of the last rounds is worth, below those of the last one."""
+    last = [evaluated(run)[-1] for name, run in runs.items() if name.startswith(LONGEST)]
     lines = []
-    for row in [*(evaluated(run)[-1] for name, run in runs.items() if name == LONGEST), *rows]:
-        cells = [str(row["seed"]), str(row.get("averaged_rounds", 1))]
-        names = ("linear_accuracy", "held_out_accuracy", "knn_accuracy")
-        cells += [f"{100 * row[name]:.1f}" for name in names]
-        lines.append([*cells, f"{row['probe_decay']:g}"])
-    head = ["seed", "last rounds", "linear", "held out", "neighbors", "penalty"]
+    for row in sorted([*last, *rows], key=lambda row: (row["config"]["n_rounds"], row["seed"])):
+        cells = [row["seed"], row["config"]["local_epochs"], row.get("averaged_rounds", 1)]
+        cells += [f"{100 * row[f'{kind}_accuracy']:.1f}" for kind in ("linear", "held_out", "knn")]
+        lines.append([*map(str, cells), f"{row['probe_decay']:g}"])
+    head = ["seed", "epochs a round", "last rounds", "linear", "held out", "neighbors", "penalty"]
     return markdown_table(head, lines)
 
 
