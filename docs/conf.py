@@ -53,7 +53,7 @@ repository_search = {
     "jigsaw": ["jigsaw"],
     "deepfeca": ["deepfeca", "images"],
     "federation": ["federation", "network", "flower"],
-    "operations": ["operation", "docker", "kubernetes", "systemd", "exit codes", "backup"],
+    "operations": ["operation", "docker", "systemd", "exit codes", "backup"],
     "over-time": ["drift", "mlflow"],
     "compare": ["compare", "latex", "baselines"],
     "own-method": ["own method", "plugin", "register"],
