@@ -1,7 +1,6 @@
 """Sites that come, go and change their keys: whole or not at all, and no old key comes back."""
 
 import json
-import shutil
 import stat
 import subprocess
 import sys
@@ -261,16 +260,6 @@ class TestKeptSummaries:
     def test_of_a_key_that_was_only_replaced_stay(self, home, kept):
         members.rekey(home, "bern")
         assert kept.sites() == {"bern", "lyon"}
-
-
-def test_a_region_is_one_as_long_as_it_is_a_site(home):
-    members.add(home, "north", region=True)
-    members.add(home, "rome")
-    assert list(members.read_regions(home)) == ["north"]
-    members.remove(home, "north")
-    shutil.rmtree(home.parent / "north")
-    members.add(home, "north")  # another one, of the same name
-    assert members.read_regions(home) == {}
 
 
 def test_only_sites_can_be_revoked(home):
