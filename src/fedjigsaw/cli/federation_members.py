@@ -137,8 +137,8 @@ def renew(
 ) -> None:
     """At the coordinator: sign a new certificate for the server, before the old one ends.
 
-    A running server uses it at once, and sites need nothing. `federation status` warns 60 days
-    before a certificate ends.
+    Start the server again, so that it uses it; sites need nothing. `federation status` warns 60
+    days before a certificate ends.
 
     Example: fedjigsaw federation renew clinic
     """
@@ -158,7 +158,7 @@ def renew(
         return
     out.print(f"The server's certificate is valid until {end:%Y-%m-%d}.")
     if not new_authority:
-        out.print("A running server uses it at once, and sites need nothing.")
+        out.print("A running server uses it after a restart, and sites need nothing.")
         return
     ca = escape(str(home / folders.CA))
     out.print(f"Take {ca} to every site and operator, over a channel you trust.")
