@@ -363,9 +363,3 @@ def test_a_seed_is_drawn_if_none_is_given(shards):
 def test_bad_parameters(shards, make, message):
     with pytest.raises(ParameterError, match=message):
         make(grid_of(shards))
-
-
-def test_a_late_site_is_told_in_seconds_that_people_read(shards):
-    assert engine_of(grid_of(shards), FeCA(3), timeout=11.99987).late.endswith("within 12 s")
-    assert engine_of(grid_of(shards), FeCA(3), timeout=0.2).late.endswith("within 0.2 s")
-    assert engine_of(grid_of(shards), FeCA(3), timeout=0.004).late.endswith("within 0.01 s")

@@ -139,7 +139,7 @@ def test_an_authority_that_is_kept_elsewhere(clinic, home, tmp_path):
     assert (home / "server.crt").read_bytes() == before
 
 
-def test_a_federation_of_before_gets_a_new_authority(clinic, home, tls_server, tmp_path):
+def test_a_federation_whose_authority_is_lost_gets_a_new_one(clinic, home, tls_server, tmp_path):
     shutil.rmtree(clinic / "authority")
     (clinic / "lyon").rename(tmp_path / "lyon")  # it is at its site
     with pytest.raises(FederationError, match="--new-authority makes another one"):
