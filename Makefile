@@ -131,4 +131,4 @@ $(VENV)/.docs: $(VENV)/.python pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist docs/api/generated docs/gallery docs/notebooks src/*.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist docs/api/generated docs/gallery src/*.egg-info .coverage* .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -223,6 +223,8 @@ class Year:
             events.append("a new cluster appeared")
         if week == calendar.renewed:
             federation.command("renew", federation.home)
+            federation.stop("server")
+            federation.start_server()
             events.append("the certificate was renewed")
         if week == calendar.revoked:
             federation.command("revoke", federation.home, self.revoked)

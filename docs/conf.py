@@ -17,7 +17,7 @@ version = release = fedjigsaw.__version__
 GALLERY = ROOT / "examples" / "gallery"  # scripts that make one picture each
 
 extensions = [
-    "myst_nb",  # pages in Markdown, and notebooks as they were committed
+    "myst_parser",  # pages in Markdown
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "numpydoc",
@@ -27,7 +27,7 @@ extensions = [
     "repository",
     *(["sphinx_gallery.gen_gallery"] if GALLERY.is_dir() else []),
 ]
-exclude_patterns = ["_*", "gallery/*.ipynb", "**/.ipynb_checkpoints"]
+exclude_patterns = ["_*", "gallery/*.ipynb"]
 templates_path = ["_templates"]
 default_role = "literal"  # `name` in a docstring is code
 smartquotes = False  # -- begins an option
@@ -36,7 +36,6 @@ smartquotes = False  # -- begins an option
 
 myst_heading_anchors = 4  # the anchors that GitHub makes
 myst_enable_extensions = ["colon_fence"]
-nb_execution_mode = "off"  # tests execute the notebooks
 
 # What a reader types into the search -> the page that comes first. (Entries of the general index;
 # the search puts pages with such an entry before those that only use the word.)
@@ -53,7 +52,7 @@ repository_search = {
     "jigsaw": ["jigsaw"],
     "deepfeca": ["deepfeca", "images"],
     "federation": ["federation", "network", "flower"],
-    "operations": ["operation", "docker", "kubernetes", "systemd", "exit codes", "backup"],
+    "operations": ["operation", "docker", "systemd", "exit codes", "backup"],
     "over-time": ["drift", "mlflow"],
     "compare": ["compare", "latex", "baselines"],
     "own-method": ["own method", "plugin", "register"],

@@ -4,7 +4,6 @@
   such as CHANGELOG.md.
 - Links that leave docs/ lead to these pages, or to the page that shows the file or folder,
   `project/files.md`. The repository need not have an address for that.
-- Notebooks are copied from notebooks/.
 - Pages get the entries of the index by which the search finds them (`repository_search`).
 """
 
@@ -12,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -33,33 +31,23 @@ STUBS = {
 
 
 # lines of toctrees, and the folders without which there are no such pages
-OPTIONAL = {"gallery/index*": "examples/gallery", "notebooks/*": "notebooks"}
+OPTIONAL = {"gallery/index*": "examples/gallery"}
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the hooks."""
     app.add_config_value("repository_search", {}, "env")
-    app.connect("config-inited", copy_notebooks)
     app.connect("source-read", rewrite)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
-
-
-def copy_notebooks(app: Sphinx, config: object) -> None:
-    """Copy notebooks/ to docs/notebooks/, which git ignores."""
-    target = Path(app.srcdir) / "notebooks"
-    shutil.rmtree(target, ignore_errors=True)
-    for notebook in sorted((ROOT / "notebooks").glob("*.ipynb")):
-        target.mkdir(exist_ok=True)
-        shutil.copy2(notebook, target / notebook.name)
 
 
 def rewrite(app: Sphinx, docname: str, source: list[str]) -> None:
     """Fill a stub, turn links into those of the site, and add entries of the index."""
     suffix = Path(app.env.doc2path(docname)).suffix
-    if suffix not in (".md", ".ipynb"):
+    if suffix != ".md":
         return
     page = f"docs/{docname}{suffix}"
-    text, origin = source[0], page.removeprefix("docs/") if suffix == ".ipynb" else page
+    text, origin = source[0], page
     if docname in STUBS:
         origin, title = STUBS[docname]
         app.env.note_dependency(str(ROOT / origin))
@@ -114,10 +102,6 @@ def place(path: PurePosixPath, anchor: str) -> tuple[str, str]:
     """Return the page and the anchor that show a file or folder of the repository."""
     if path.parts[0] == "docs":
         return str(path), anchor
-    if str(path) == "notebooks":
-        return "docs/tutorials.md", ""
-    if path.parts[0] == "notebooks":
-        return f"docs/{path}", anchor
     if path.parts[:2] == ("examples", "gallery"):
         return f"docs/gallery/{path.stem if path.suffix else 'index'}.rst", anchor
     if str(path) == "README.md" and anchor != "#map":

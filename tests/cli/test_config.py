@@ -150,13 +150,6 @@ class TestChecks:
         rows.write_text(rows.read_text() + "40,many\n")
         assert "row 31" in self.failure(DataError, "site", "--config", site)
 
-    def test_a_region_is_named(self, clinic, tmp_path):
-        assert run("init", tmp_path / "north", "--sites", "oslo").exit_code == 0
-        words = ("site", clinic / "bern", "--region", tmp_path / "north", "--check-config")
-        assert "it asks oslo of" in text_of(run(*words))
-        done = run("site", clinic / "bern", "--region", tmp_path / "none", "--check-config")
-        assert isinstance(done.exception, FederationError)
-
     def test_the_key_is_private(self, clinic, site):
         (clinic / "bern" / "site.key").chmod(0o644)
         assert "chmod 600" in self.failure(FederationError, "site", "--config", site)

@@ -182,7 +182,7 @@ def test_sites_come_and_go(clinic, tmp_path):
     assert "Site bern is removed" in run("remove", clinic, "bern").output
     assert json.loads(run("remove", clinic, "rome", "--json").stdout)["removed"] is True
     found = json.loads(run("add", clinic, "turin", "--json").stdout)
-    assert found == {"site": "turin", "folder": str(clinic / "turin"), "region": False}
+    assert found == {"site": "turin", "folder": str(clinic / "turin")}
 
 
 def test_operators(clinic, tmp_path):
@@ -278,12 +278,9 @@ def test_bad_input(clinic, tmp_path):
         (["--images", "x.npz", "--counts", "none"], "--counts is for sites that hold rows"),
         (["--images", "x.npz", "--max-rows", "9"], "--max-rows is for sites that hold rows"),
         (["--data", "x.csv", "--device", "cpu"], "--device is for sites that hold images"),
-        (["--data", "x.csv", "--images", "x.npz"], "Give one of --data, --images and --region"),
-        (["--data", "x.csv", "--region", "x"], "Give one of --data, --images and --region"),
-        (["--region", "x", "--counts", "none"], "--counts is for sites that hold rows or images"),
-        (["--data", "x.csv", "--centers", "9"], "--centers is for sites that hold a region's"),
+        (["--data", "x.csv", "--images", "x.npz"], "Give --data or --images"),
         (["--images", "x.npz", "--epsilon", "1"], "--epsilon is for sites that hold rows"),
-        ([], "Give one of --data, --images and --region"),
+        ([], "Give --data or --images"),
     ],
 )
 def test_options_of_the_other_kind_are_refused(clinic, words, message):

@@ -13,7 +13,7 @@ from typer.main import get_command
 from fedjigsaw.cli._app import all_commands, app
 
 EXTRAS = (
-    *("PIL", "cryptography", "daal", "flwr", "httpx", "jinja2", "matplotlib", "mlflow"),
+    *("PIL", "cryptography", "daal", "flwr", "httpx", "jinja2", "matplotlib"),
     *("numba", "onnx", "opendp", "openpyxl", "pandas", "polars", "prometheus_client", "sklearnex"),
     *("torch", "uvicorn"),
 )

@@ -24,11 +24,6 @@ DEPLOY = ROOT / "deploy"
 COMMANDS = get_command(federation.app).commands
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
 DOCKERFILE = (DEPLOY / "Dockerfile").read_text()
-MANIFESTS = [
-    each
-    for path in sorted((DEPLOY / "kubernetes").glob("*.yaml"))
-    for each in yaml.safe_load_all(path.read_text())
-]
 UNITS = [*sorted((DEPLOY / "systemd").glob("*.service")), DEPLOY / "systemd/fedjigsaw-run.timer"]
 USER = "10001"
 
@@ -144,11 +139,8 @@ class TestUnits:
             assert {w.removeprefix("--") for w in words if w.startswith("--")} <= {"config"}
             assert verb in COMMANDS
 
-    @pytest.mark.parametrize(
-        "name", ["systemd/run.env", "cron/fedjigsaw", "kubernetes/weekly.yaml"]
-    )
-    def test_options_of_the_weekly_run_exist(self, name):
-        text = (DEPLOY / name).read_text()
+    def test_options_of_the_weekly_run_exist(self):
+        text = (DEPLOY / "systemd/run.env").read_text()
         options = text[text.index("-k 4") :].splitlines()[0]
         words = ["clinic", "-o", "m", *shlex.split(options)]
         assert COMMANDS["run"].make_context("run", words).params["k"] == 4
@@ -156,72 +148,6 @@ class TestUnits:
     def test_the_timer_is_weekly(self):
         text = (DEPLOY / "systemd" / "fedjigsaw-run.timer").read_text()
         assert "OnCalendar=Mon " in text
-        assert "0 3 * * 1 fedjigsaw " in (DEPLOY / "cron" / "fedjigsaw").read_text()
-
-
-class TestKubernetes:
-    def pods(self):
-        for each in MANIFESTS:
-            if each["kind"] == "StatefulSet":
-                yield each["spec"]["template"]["spec"]
-            elif each["kind"] == "CronJob":
-                yield each["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-
-    def test_every_container_is_confined(self):
-        pods = list(self.pods())
-        assert len(pods) >= 2
-        for pod in pods:
-            assert pod["securityContext"]["runAsNonRoot"] is True
-            assert str(pod["securityContext"]["runAsUser"]) == USER
-            assert pod["securityContext"]["fsGroupChangePolicy"] == "OnRootMismatch"
-            assert pod["automountServiceAccountToken"] is False
-            for container in [*pod.get("initContainers", ()), *pod["containers"]]:
-                own = container["securityContext"]
-                assert own["readOnlyRootFilesystem"] is True
-                assert own["allowPrivilegeEscalation"] is False
-                assert own["capabilities"] == {"drop": ["ALL"]}
-
-    def test_parts_run_once_with_variables_of_the_program(self):
-        for each in MANIFESTS:
-            if each["kind"] != "StatefulSet":
-                continue
-            assert each["spec"]["replicas"] == 1
-            labels = each["spec"]["template"]["metadata"]["labels"]
-            assert each["spec"]["selector"]["matchLabels"] == labels
-            (container,) = each["spec"]["template"]["spec"]["containers"]
-            given = {pair["name"]: pair["value"] for pair in container["env"]}
-            check_environment(container["args"][1], given)
-            port = next(v for k, v in given.items() if k.endswith("METRICS_PORT"))
-            for probe in ("livenessProbe", "readinessProbe"):
-                assert f"127.0.0.1:{port}/" in container[probe]["exec"]["command"][-1]
-
-    def test_volumes_exist(self):
-        claims = {m["metadata"]["name"] for m in MANIFESTS if m["kind"] == "PersistentVolumeClaim"}
-        for pod in self.pods():
-            named = {volume["name"] for volume in pod["volumes"]}
-            for container in [*pod.get("initContainers", ()), *pod["containers"]]:
-                assert {mount["name"] for mount in container["volumeMounts"]} <= named
-            for volume in pod["volumes"]:
-                if "persistentVolumeClaim" in volume:
-                    name = volume["persistentVolumeClaim"]["claimName"]
-                    assert name in claims | {"bern-data"}
-
-    def test_the_folder_of_a_site_is_filled_from_its_secret_and_its_policy_is_kept(self, tmp_path):
-        site = next(pod for pod in self.pods() if pod["containers"][0]["name"] == "site")
-        script = site["initContainers"][0]["command"][-1]
-        secret, volume = tmp_path / "secret", tmp_path / "site"
-        secret.mkdir()
-        volume.mkdir()
-        (secret / "policy.toml").write_text("theirs")
-        (secret / "site.key").write_text("old key")
-        script = script.replace("/site", str(volume)).replace("/secret", str(secret))
-        for key, policy in (("old key", "theirs"), ("new key", "ours")):
-            (secret / "site.key").write_text(key)
-            subprocess.run(["sh", "-c", script], check=True)
-            assert (volume / "folder" / "site.key").read_text() == key
-            assert (volume / "folder" / "site.key").stat().st_mode & 0o777 == 0o600
-            assert policy == "theirs" or (volume / "folder" / "policy.toml").read_text() == policy
-            (volume / "folder" / "policy.toml").write_text("ours")
 
 
 def test_alerts_ask_for_metrics_that_exist(clinic):

@@ -7,7 +7,7 @@ import pytest
 from pages_as_code import ROOT, hand_written, page
 
 GENERATED_PAGES = {"docs/reproduction.md", "docs/commands.md"}
-MADE = ("docs/api/generated/", "docs/gallery/", "docs/notebooks/")  # by `make site`
+MADE = ("docs/api/generated/", "docs/gallery/")  # by `make site`
 PAGES = sorted(
     {
         *(

@@ -1,6 +1,5 @@
-"""One test or more for each private name of Flower about answers: they fail when Flower changes."""
+"""A test of what each patch of Flower about answers is for: they fail when Flower changes."""
 
-import inspect
 from importlib import import_module
 from time import time
 from types import SimpleNamespace
@@ -16,10 +15,6 @@ from flwr.superlink.federation import NoOpFederationManager
 
 from fedjigsaw.flower import answer_patches, patches
 from flower_doubles import numbered_question
-
-
-def parameters(function):
-    return list(inspect.signature(function).parameters)
 
 
 def stored_answer(state, question, *contents):
@@ -49,8 +44,6 @@ def test_an_answer_is_delivered_when_all_of_it_has_arrived():
         assert state.store_object(1, session, number, part.deflate())
     state.get_message_res(message_ids=numbers, run_id=1)
     assert asked.pop() == numbers
-    del state.get_message_res
-    assert parameters(InMemoryLinkState.get_message_res) == ["self", "message_ids", "run_id"]
 
 
 def test_an_answer_whose_site_is_gone_is_not_waited_for():
@@ -87,8 +80,6 @@ def request_of(sender, **about):
 def test_a_site_pushes_answers_in_its_own_name_alone(monkeypatch):
     """What Flower itself would take is in test_doors_real."""
     handlers = import_module("flwr.superlink.servicer.fleet.fleet_handlers")
-    router = import_module("flwr.superlink.routers.fleet.router")
-    assert "fleet_handlers.push_messages(request=request, state=state)" in inspect.getsource(router)
     taken = []
     monkeypatch.setattr(handlers, "push_messages", lambda request, state: taken.append(request))
     answer_patches.accept_own_answers_only()
@@ -154,10 +145,6 @@ def test_many_small_objects_are_no_way_around_the_size_limit(limited):
         announce(state, answer, get_object_tree(answer), session)
     assert stored.count(True) >= 2
     assert False in stored
-    names = ["self", "run_id", "session_id", "object_id", "object_content"]
-    assert parameters(InMemoryLinkState.store_object) == names
-    names = ["self", "message", "object_tree", "session_id"]
-    assert parameters(InMemoryLinkState.store_message_and_object_tree) == names
 
 
 def test_an_answer_cannot_grow_after_it_was_announced(limited):
@@ -182,23 +169,6 @@ def test_an_answer_is_not_announced_again_as_that_to_another_question(limited):
     assert announce(state, answer, tree, state.start_session(1)) == []
 
 
-def test_nothing_is_kept_of_answers_that_have_gone(limited):
-    """A server runs for years: what it remembers of an answer goes with it."""
-    state, question = limited
-    (sizes,) = (kept for kept in closure_of(state.store_object) if isinstance(kept, dict))
-    (told,) = (
-        kept for kept in closure_of(state.store_message_and_object_tree) if isinstance(kept, dict)
-    )
-    answer, session, _ = announced(state, question, "a")
-    for number, part in get_all_nested_objects(answer).items():
-        assert state.store_object(1, session, number, part.deflate())
-    assert list(sizes) == list(told) == [answer.object_id]
-    state.object_store.delete(answer.object_id)
-    assert not sizes
-    assert not told
-    assert announce(state, answer, get_object_tree(answer), state.start_session(1)) == []
-
-
 def test_nobody_can_announce_a_part_that_never_comes_in_the_answers_of_others(limited):
     """An object that all sites send, announced by a liar with a part of its own."""
     state, question = limited
@@ -219,7 +189,6 @@ def test_nobody_can_announce_a_part_that_never_comes_in_the_answers_of_others(li
     assert {one.object_id for one in nodes_of(tree)} == set(get_all_nested_objects(answer))
     state.object_store.delete_objects_in_run(1)
     assert len(state.object_store) == 0
-    assert parameters(InMemoryObjectStore.put) == ["self", "object_id", "object_content"]
 
 
 def test_an_object_without_its_parts_is_not_taken(limited):
@@ -241,8 +210,3 @@ def nodes_of(tree):
     yield tree
     for child in tree.children:
         yield from nodes_of(child)
-
-
-def closure_of(wrapped):
-    """What the function that replaces one of Flower's remembers."""
-    return [cell.cell_contents for cell in wrapped.func.__closure__]

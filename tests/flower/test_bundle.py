@@ -1,8 +1,6 @@
 """The app that sites pin by its fingerprint, and what its two halves do."""
 
-import io
 import json
-import zipfile
 from hashlib import sha256
 
 import pytest
@@ -18,20 +16,6 @@ from flower_doubles import LocalGrid, context, engine_of
 
 def test_sites_know_the_app():
     assert sha256(bundle.build()).hexdigest() == folders.OWN_APP
-
-
-def test_the_app_imports_its_halves_from_the_installed_package():
-    with zipfile.ZipFile(io.BytesIO(bundle.build())) as archive:
-        files = {name: archive.read(name).decode() for name in archive.namelist()}
-    for half in ("client", "server"):
-        assert files.pop(f"fedjigsaw_app/{half}.py") == (
-            f"from fedjigsaw.flower.bundle import make_{half}_app\n\napp = make_{half}_app()\n"
-        )
-        assert callable(getattr(bundle, f"make_{half}_app"))
-    assert files.pop("fedjigsaw_app/__init__.py") == ""
-    assert files.pop("LICENSE") == bundle.LICENSE
-    assert 'serverapp = "fedjigsaw_app.server:app"' in files.pop("pyproject.toml")
-    assert all(name.startswith(".info/") for name in files)  # Flower's list of the files
 
 
 @pytest.fixture

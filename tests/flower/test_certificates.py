@@ -214,15 +214,6 @@ def test_another_authority_is_refused(clinic, tls_server, tmp_path):
         processes.answers("127.0.0.1", port, clinic / "bern" / "ca.crt")
 
 
-def test_names_and_addresses_are_told_apart():
-    names = x509.SubjectAlternativeName
-    for host, kind in (("fed.example.org", x509.DNSName), ("fe80::1", x509.IPAddress)):
-        content = sign_server(host, make_server_key(), make_authority()[1])
-        certificate = x509.load_pem_x509_certificate(content)
-        found = certificate.extensions.get_extension_for_class(names).value
-        assert host in map(str, found.get_values_for_type(kind))
-
-
 def test_only_the_authority_may_sign():
     signed, key = make_authority()
     server = sign_server("a.org", make_server_key(), key)

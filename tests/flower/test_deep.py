@@ -296,18 +296,6 @@ def test_a_model_with_weights_of_another_shape_is_no_checkpoint(folder, tmp_path
         checkpoint.load(tmp_path / "model")
 
 
-def test_what_is_told_of_images_does_not_speak_of_rows(folder):
-    file, _ = run(folder, made(5, n_rounds=1, random_state=3))
-    told = "\n".join(describe(file, 0))
-    assert "2 sites: bern, lyon; 160 images in all." in told
-    assert "\nSites:\n  bern: 80 images; in " in told
-    assert " rows" not in told.split("\nSites:")[1]
-    calibrated = image_site(folder, "bern", 5).answer(question(made(5)))
-    told = "\n".join(describe(calibrated, 0))
-    assert "Images that the site learns from: 80 (exact)." in told
-    assert " rows" not in told
-
-
 def test_a_model_of_rows_is_no_checkpoint(tmp_path):
     path = tmp_path / "model"
     formats.save(formats.ModelFile(Model([[1.0]], "feca", {}, ("x",)), None, ("a",), 1), path)

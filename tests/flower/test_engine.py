@@ -9,7 +9,7 @@ import pytest
 from flwr.app import RecordDict
 from flwr.common.constant import ErrorCode
 
-from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, MatchAveraging
+from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, MatchAveraging, sites
 from fedjigsaw.errors import DataError, ParameterError, QuorumError
 from fedjigsaw.flower import agreement, engine, patches, records
 from fedjigsaw.flower.apps import client_app
@@ -55,6 +55,17 @@ def test_same_bits_as_in_process(shards, clusterer):
     assert [r.bytes_up for r in transcript.rounds] == [
         r.bytes_up for r in inside.transcript_.rounds
     ]
+
+
+def test_no_site_counts_as_many(shards):
+    """A region stands for several sites, and only a coordinator can say of whom it takes one."""
+    below = {"rome": shards["bern"][:60], "turin": shards["bern"][60:]}
+    files = {n: sites.summarize(from_array(X), 3, client=n, guard=OFF) for n, X in below.items()}
+    region, _ = sites.aggregate_region(files, 3, client="bern")
+    grid = grid_of(shards, bern=lambda message, context: records.pack_answer(region))
+    file, transcript = federate(engine_of(grid, Jigsaw(3, random_state=0)), min_sites=2)
+    assert file.clients == ("lyon", "oslo")
+    assert [failure.reason for failure in transcript.failures] == [engine.NO_REGION]
 
 
 def test_one_message_per_site_and_round(shards):
@@ -352,10 +363,3 @@ def test_a_seed_is_drawn_if_none_is_given(shards):
 def test_bad_parameters(shards, make, message):
     with pytest.raises(ParameterError, match=message):
         make(grid_of(shards))
-
-
-def test_a_late_site_is_told_in_seconds_that_people_read(shards):
-    """The sites of a region have what is left of its own time, such as 11.99987 s."""
-    assert engine_of(grid_of(shards), FeCA(3), timeout=11.99987).late.endswith("within 12 s")
-    assert engine_of(grid_of(shards), FeCA(3), timeout=0.2).late.endswith("within 0.2 s")
-    assert engine_of(grid_of(shards), FeCA(3), timeout=0.004).late.endswith("within 0.01 s")

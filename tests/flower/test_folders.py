@@ -57,12 +57,6 @@ def test_another_folder_of_the_federation_is_named(clinic, monkeypatch):
     assert str(error.value) == text
 
 
-def test_a_site_folder_alone_has_no_federation_to_name(clinic, tmp_path):
-    (clinic / "bern").rename(tmp_path / "bern")
-    with pytest.raises(FederationError, match="Give the federation's folder.$"):
-        folders.ServerSettings.load(tmp_path / "bern")
-
-
 def test_a_missing_file_of_settings_is_named(tmp_path):
     with pytest.raises(FederationError, match="Cannot read .*settings.json: no such file"):
         folders.ServerSettings.load(tmp_path)

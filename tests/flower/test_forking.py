@@ -107,36 +107,6 @@ print(there.recv(99))
     assert run(script).stdout.splitlines() == ["refused b'x'", "b'from the parent'"]
 
 
-@pytest.mark.parametrize(
-    ("work", "code"),
-    [("None", 0), ("sys.exit()", 0), ("sys.exit(3)", 3), ("sys.exit('no')", 1), ("1 / 0", 1)],
-)
-def test_the_end_of_a_child(work, code):
-    script = f"""
-import signal
-signal.signal(signal.SIGTERM, lambda *more: print("the parent's handler"))
-try:
-    fork(lambda: ({work}), "a child of ours")
-    number, status = os.wait()
-    print(os.waitstatus_to_exitcode(status))
-finally:
-    print("once")
-fork(lambda: os.kill(os.getpid(), signal.SIGTERM), "ends")
-print(os.waitstatus_to_exitcode(os.wait()[1]))
-fork(lambda: print(open("/proc/self/comm").read().strip()), "flwr-clientapp")
-os.wait()
-"""
-    done = run(script)
-    assert done.stdout.split() == [str(code), "once", "-15", "flwr-clientapp"]
-    assert ("ZeroDivisionError" in done.stderr) == ("/" in work)
-
-
-def test_a_quiet_child_prints_nothing():
-    script = "fork(lambda: (print('x'), 1 / 0), 'quiet', quiet=True)\nos.wait()\nprint('y')"
-    done = run(script)
-    assert (done.stdout, done.stderr) == ("y\n", "")
-
-
 def test_a_process_with_another_thread_is_not_forked():
     wait = threading.Event()
     thread = threading.Thread(target=wait.wait)

@@ -89,16 +89,6 @@ def test_what_is_refused_is_not_read(options, status):
     assert headers[b"connection"] == b"close"
 
 
-def test_the_life_of_the_app_behind_is_its_own():
-    calls = []
-
-    async def app(scope, receive, send):
-        calls.append(scope["type"])
-
-    asyncio.run(Gate(app, {})({"type": "lifespan"}, None, None))
-    assert calls == ["lifespan"]
-
-
 def test_a_body_must_arrive_in_time(monkeypatch):
     monkeypatch.setattr(gate, "BODY_SECONDS", 0.05)
     sent = []
@@ -111,14 +101,6 @@ def test_a_body_must_arrive_in_time(monkeypatch):
 
     asyncio.run(Gate(echo, {9092: Open()})(scope(), never, send))
     assert sent[0]["status"] == 408
-
-
-def test_a_sender_that_leaves_is_not_answered_by_the_app():
-    async def gone():
-        return {"type": "http.disconnect"}
-
-    with pytest.raises(RefusedError):
-        asyncio.run(gate.read_body(gone))
 
 
 def test_large_requests_wait_for_one_another_and_small_ones_do_not():

@@ -41,18 +41,6 @@ def test_bad_parameters(options):
         jobs.Job(**{"method": "feca", "n_clusters": 4} | options).make_method()
 
 
-@pytest.mark.parametrize(("name", "flag"), [("n_clusters", "-k"), ("random_state", "--seed")])
-def test_an_error_names_the_option_of_a_parameter(name, flag):
-    with pytest.raises(ParameterError, match=f"Set {name} with {flag}, not with -p."):
-        jobs.Job("feca", 4, {name: 3}).make_method()
-
-
-def test_no_two_runs_share_a_folder(clinic):
-    made = {jobs.new_job_folder(clinic / "server") for _ in range(20)}
-    assert len(made) == 20
-    assert all(jobs.job_folder(clinic / "server", path.name) == path for path in made)
-
-
 @pytest.mark.parametrize("name", ["", "..", "../../etc", "20260101-000000-0000000g", "a"])
 def test_a_job_is_a_folder_of_its_own(clinic, name):
     with pytest.raises(ParameterError, match="name of a job"):

@@ -1,7 +1,6 @@
 """The process that starts apps: what Flower gives it, and what it gives to the apps."""
 
 import errno
-import inspect
 import os
 import socket
 import subprocess
@@ -15,33 +14,17 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.supercore.constant import TASK_TYPE_TO_COMMAND, TaskType
+from flwr.supercore.constant import TaskType
 from flwr.supercore.superexec.executor.types import ExecutionSpec
 
 from fedjigsaw.flower import app_patches, bundle, launcher, processes
-from fedjigsaw.flower.app_patches import CLIENT_APP, SERVER_APP, Task
+from fedjigsaw.flower.app_patches import Task
 
 SPEC = ExecutionSpec(
     task_type=TaskType.CLIENT_APP, runtime_api_address="127.0.0.1:9", token="abc",
     insecure=True, root_certificates_path=None, runtime_dependency_install=False,
     parent_pid=7, suppress_output=True, task_id=1,
 )  # fmt: skip
-
-
-def test_what_flower_says_about_an_app():
-    task = app_patches.as_task(SPEC)
-    assert task == Task(CLIENT_APP, "127.0.0.1:9", None, "abc", quiet=True)
-    commands = [TASK_TYPE_TO_COMMAND[kind] for kind in (TaskType.CLIENT_APP, TaskType.SERVER_APP)]
-    assert commands == [CLIENT_APP, SERVER_APP]
-
-
-def test_flowers_own_functions_run_the_apps():
-    given = {"runtime_api_address", "token", "insecure", "certificates", "parent_pid"}
-    for app, more in ((CLIENT_APP, set()), (SERVER_APP, {"log_queue"})):
-        names = set(inspect.signature(app_patches.load(app)).parameters)
-        assert names == given | more | {"runtime_dependency_install"}
-    with pytest.raises(ValueError, match="neither"):
-        app_patches.load("flwr-agentapp")
 
 
 def test_an_app_is_installed_whole_or_not_at_all(monkeypatch, tmp_path):

@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import stat
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,6 @@ from pages_as_code import ROOT
 
 pytestmark = pytest.mark.federation
 SECRET = "4711-Meier"
-CALLS = {f"logger.{level}" for level in logs.LEVELS}
 
 
 @pytest.fixture
@@ -67,14 +65,6 @@ def test_others_on_the_machine_cannot_read_a_log(log, tmp_path, usual_umask):
     with processes.running("fedjigsaw.flower.processes", folder=tmp_path):
         pass
     assert mode(tmp_path / "flower.log") == 0o600
-
-
-def test_text_has_time_level_and_message(log):
-    logger, lines = log()
-    logger.warning("site %s is slow", "bern")
-    (line,) = lines()
-    assert line.endswith(" WARNING site bern is slow")
-    assert line.startswith("20")
 
 
 @pytest.mark.parametrize("sign", ["\n", "\r", "\u2028", "\x1b[2J", "\x07", "\u202e"])
@@ -259,22 +249,3 @@ def test_a_style_reaches_other_processes(monkeypatch):
     assert logs.Style.of_process() == style
     monkeypatch.delenv(logs.LOG)
     assert logs.Style.of_process() == logs.Style()
-
-
-def test_two_calls_write_no_line_twice(log, tmp_path):
-    logger, lines = log()
-    logs.log_to(tmp_path / "site.log")
-    logger.info("once")
-    assert len(lines()) == 1
-
-
-def test_every_call_names_its_event():
-    """A text that is only a value would be the event "other", with "%s" as its message."""
-    folder = Path(logs.__file__).parent
-    for path in folder.glob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call) or ast.unparse(node.func) not in CALLS:
-                continue
-            text = node.args[0]
-            bare = isinstance(text, ast.Constant) and logs._event(text.value) == "other"
-            assert not bare or any(k.arg == "extra" for k in node.keywords), ast.unparse(node)

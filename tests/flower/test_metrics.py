@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import socket
-import threading
 import time
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -273,8 +272,3 @@ class TestPort:
                 metrics.serving_metrics(port, numbers_of(site), lambda: True),
             ):
                 pass
-
-    def test_no_port_no_server(self, site):
-        before = threading.active_count()
-        with metrics.serving_metrics(None, numbers_of(site), lambda: True):
-            assert threading.active_count() == before

@@ -1,24 +1,21 @@
-"""One test or more for each private name of Flower at a site: they fail when Flower changes.
+"""A test of what each patch of Flower at a site is for: they fail when Flower changes.
 
 Each patch is applied to Flower's own modules, classes or memory wherever that is possible.
 """
 
-import ast
-import inspect
 import time
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from importlib import import_module
-from pathlib import Path
 from queue import Queue
 from types import SimpleNamespace
 
 import httpx
 import pytest
 from flwr.app import ConfigRecord, Error, Message, RecordDict
-from flwr.common.constant import ISOLATION_MODE_PROCESS, ErrorCode, Status, SubStatus
+from flwr.common.constant import ErrorCode, Status, SubStatus
 from flwr.supercore.constant import TaskType
 from flwr.supercore.fab import Fab
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
@@ -36,48 +33,9 @@ from flower_doubles import numbered_question
 flower_supernode = import_module("flwr.supernode.cli.flower_supernode")
 
 
-def parameters(function):
-    return list(inspect.signature(function).parameters)
-
-
 def copy_of(module, *names):
     """Some of a module's attributes, to be patched in its place."""
     return SimpleNamespace(**{name: getattr(module, name) for name in names})
-
-
-def test_the_functions_that_are_replaced():
-    loop = patches.supernode_loop()
-    assert loop is start_client_internal
-    assert parameters(loop._verify_fab) == ["fab", "trusted_entities"]
-    assert parameters(loop._insert_message) == ["msg", "state", "store"]
-    assert {"state", "trusted_entities"} <= set(parameters(loop._pull_and_store_message))
-    assert {"state", "object_store"} <= set(parameters(loop._push_messages))
-    assert patches.supernode_command() is flower_supernode
-    assert parameters(flower_supernode._parse_supernode_lifespan_config) == []
-
-
-def test_the_loop_uses_the_modules_in_one_way_only():
-    """`time` and `subprocess` are replaced in it as a whole."""
-    tree = ast.parse(inspect.getsource(start_client_internal))
-    used = {
-        f"{node.value.id}.{node.attr}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
-    }
-    assert {name for name in used if name.startswith(("time.", "subprocess."))} == {
-        "time.sleep",
-        "subprocess.Popen",
-    }
-
-
-def test_the_order_of_the_callbacks():
-    source = inspect.getsource(start_client_internal.start_client_internal)
-    (unpacking,) = [
-        node.targets[0]
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.Assign) and getattr(node.value, "id", "") == "conn"
-    ]
-    assert tuple(name.id for name in unpacking.elts) == patches.Connection._fields
 
 
 def connected_loop(**callbacks):
@@ -88,17 +46,6 @@ def connected_loop(**callbacks):
         yield tuple(callbacks.get(name) for name in patches.Connection._fields)
 
     return SimpleNamespace(_init_connection=connect)
-
-
-def test_a_connection_with_another_number_of_callbacks_is_an_error():
-    @contextmanager
-    def connect():
-        yield range(9)
-
-    loop = SimpleNamespace(_init_connection=connect)
-    patches.change_connection(loop, lambda line: line)
-    with pytest.raises(TypeError), loop._init_connection():
-        pass
 
 
 def test_an_error_leaves_as_a_number():
@@ -286,14 +233,6 @@ class TestAppsAreStarted:
         assert withdrawn not in state.object_store
 
 
-def test_flower_starts_no_process_that_starts_apps():
-    words = supernode.arguments(Path("bern"), SiteSettings("bern", "h", 1, "f"), 2)
-    assert words[words.index("--isolation") + 1] == ISOLATION_MODE_PROCESS
-    source = inspect.getsource(start_client_internal)
-    assert source.count("Popen(") == 1
-    assert "if isolation == ISOLATION_MODE_SUBPROCESS:" in source.partition("Popen(")[0]
-
-
 def test_the_local_port_asks_for_the_secret(monkeypatch):
     main = import_module("flwr.supernode.main")
     monkeypatch.setattr(main, "create_app", main.create_app)
@@ -302,8 +241,6 @@ def test_the_local_port_asks_for_the_secret(monkeypatch):
     made, app, state = main.create_app(state_factory=factory, superexec_auth_secret=None)
     assert (made, state) == ("behind a gate", "the state")
     assert app.state.superexec_auth_secret == b"a secret"
-    start = inspect.getsource(flower_supernode._start_supernode_http_api)
-    assert "from flwr.supernode.main import" in start  # when it is called: after the patch
 
 
 def test_requests_and_answers_of_a_site_are_seen(monkeypatch):

@@ -75,7 +75,7 @@ def test_a_service_from_its_config_file_to_its_metrics(tmp_path, services):
     wait_for(lambda: get(ports[1], "/ready")[0] == 200, "the site to be ready")
     wait_for(lambda: get(ports[0], "/ready")[0] == 200, "the server to be ready")
     site_log = home / "bern" / "site.log"
-    site_log.rename(home / "bern" / "site.log.1")  # as logrotate does
+    site_log.rename(home / "bern" / "site.log.1")  # as what rotates logs does
     done = run(home, tmp_path / "a.model")
     assert done.returncode == 0, done.stderr
     name = next((home / "server" / "runs").iterdir()).name

@@ -8,13 +8,12 @@ import subprocess
 import threading
 import time
 from contextlib import ExitStack
-from dataclasses import asdict
 
 import httpx
 import pytest
 from typer.testing import CliRunner
 
-from fedjigsaw import _signals, cli
+from fedjigsaw import cli
 from fedjigsaw.errors import FederationError, MessageError, ParameterError
 from fedjigsaw.flower import (
     founding,
@@ -31,7 +30,6 @@ from fedjigsaw.flower.operator_client import OperatorPlace
 from fedjigsaw.flower.operator_door import Allowance
 from fedjigsaw.flower.operator_protocol import MAX_JOB, PATH
 from fedjigsaw.flower.operator_run import main as do_run
-from fedjigsaw.flower.operator_run import read_job
 from flower_clinic import COMMAND, PATIENCE, end_with_the_tests, wait_for
 from flower_operators import FINISHES, WAITS, Office, runs_are
 
@@ -98,15 +96,6 @@ def test_a_folder_may_be_read_only(office, anna, monkeypatch):
     assert model.stat().st_size == 7_000_000
     del place
     assert not model.exists()
-
-
-def test_every_field_of_a_job_arrives(office, anna, monkeypatch):
-    runs_are(monkeypatch, FINISHES)
-    job = jobs.Job("feca", 3, {"refine": False}, 7, 2, 5.0, 0.0, ["bern"])
-    model, _ = OperatorPlace(anna).run(job, lambda event: None, resume=False)
-    folder = office.home / "runs" / model.parent.name
-    assert json.loads((folder / "job.json").read_text()) == json.loads(json.dumps(asdict(job)))
-    assert read_job(folder) == job
 
 
 def test_a_job_may_be_large_but_not_too_large(office, anna, monkeypatch):
@@ -285,13 +274,6 @@ def test_a_run_can_be_stopped_later_by_its_name(office, anna, monkeypatch):
     assert processes[1].wait(10) != 0
 
 
-def test_a_server_that_does_not_say_what_it_stopped(office, anna, monkeypatch):
-    runs_are(monkeypatch, WAITS)
-    monkeypatch.setattr(operator_desk.OperatorDesk, "stop", lambda *about: {})
-    with pytest.raises(MessageError, match="cannot be used"):
-        OperatorPlace(anna).stop(start(office, anna))
-
-
 def test_runs_at_once_are_limited(office, anna, monkeypatch):
     runs_are(monkeypatch, WAITS)
     for _ in range(operator_desk.MAX_RUNS):
@@ -388,22 +370,6 @@ def test_ctrl_c_while_a_run_is_being_started_stops_it_too(office, anna, monkeypa
     assert run.process.wait(10) != 0
 
 
-def test_ctrl_c_again_does_not_wait_until_a_run_has_been_started(
-    office, anna, monkeypatch, handled
-):
-    def start(self, client, request):
-        signal.raise_signal(signal.SIGINT)
-        time.sleep(0.01)
-        signal.raise_signal(signal.SIGINT)
-        raise AssertionError("it waits")
-
-    handled(signal.default_int_handler)
-    monkeypatch.setattr(_signals, "PATIENCE", 0.001)
-    monkeypatch.setattr(OperatorPlace, "_start", start)
-    with pytest.raises(FederationError, match=f"may have done so. .* status {anna}` lists runs"):
-        OperatorPlace(anna).run(jobs.Job("feca", 3), lambda event: None, resume=False)
-
-
 def test_an_unexpected_error_stays_at_the_server(office, anna, monkeypatch, capfd):
     def fail(*about):
         raise RuntimeError("patient 4711")
@@ -462,13 +428,6 @@ def test_slow_bodies_hold_up_nobody(office, anna, monkeypatch):
     assert ask(office, anna, "events", {"run": ""}).status_code == 404
     for end in ends:
         end.close()
-
-
-def test_other_requests_reach_what_is_behind(office, anna):
-    context = ssl.create_default_context(cafile=office.home / "ca.crt")
-    url = f"https://127.0.0.1:{office.port}/v1/fleet/pull-messages"
-    with httpx.Client(verify=context, trust_env=False) as client:
-        assert client.post(url, content=b"", headers=office.signed(anna, "x")).status_code == 401
 
 
 # ------------------------------------------------------------------------- the process of a run
@@ -540,13 +499,6 @@ def test_jobs_that_are_none(clinic, change):
     assert "Traceback" not in result["error"]
 
 
-@pytest.mark.parametrize("content", ["{", "{}", '{"method": "feca"}'])
-def test_files_that_are_no_jobs(clinic, content):
-    folder = job_folder(clinic / "server", content)
-    with pytest.raises(ParameterError, match="The job"):
-        read_job(folder)
-
-
 def test_the_text_of_an_unexpected_error_stays_at_the_server(clinic, monkeypatch, capfd):
     def fail(*args, **more):
         raise RuntimeError("patient 4711")
@@ -569,16 +521,6 @@ def test_nor_does_one_of_the_app_at_the_server_leave(clinic, monkeypatch):
     folder = job_folder(clinic / "server", JOB)
     do_run(clinic / "server", folder.name, False)
     assert "4711" not in (folder / "result.json").read_text()
-
-
-def test_a_run_that_is_stopped_says_so(clinic, monkeypatch):
-    def stop(*args, **more):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(jobs, "run_job", stop)
-    folder = job_folder(clinic / "server", JOB)
-    do_run(clinic / "server", folder.name, False)
-    assert json.loads((folder / "result.json").read_text())["exit_code"] == 130
 
 
 def test_checkpoints_of_others_are_not_taken(clinic, monkeypatch):
@@ -665,16 +607,6 @@ def test_a_server_that_is_not_there_yet_costs_no_run(tmp_path, monkeypatch, quic
     assert (told[0]["site"], told[0]["detail"]) == ("the server", text)
 
 
-def test_the_sites_are_asked_for_again(office, anna, monkeypatch, quick_waits):
-    monkeypatch.setattr(
-        operator_desk.OperatorDesk, "status", lambda *about: {"connected": {"bern": True}}
-    )
-    losing_connections(office, monkeypatch, "status", 2)
-    told = []
-    assert OperatorPlace(anna).sites([], told.append) == ["bern"]
-    assert ["RemoteProtocolError" in event["detail"] for event in told] == [True, True]
-
-
 @pytest.mark.parametrize("refused", [True, False])
 def test_a_start_that_did_not_arrive_is_sent_again(office, anna, monkeypatch, quick_waits, refused):
     runs_are(monkeypatch, FINISHES)
@@ -707,37 +639,6 @@ def test_a_start_that_may_have_arrived_is_not_sent_again(office, anna, monkeypat
     with pytest.raises(FederationError, match=f"may have done so. .* status {anna}` lists runs"):
         OperatorPlace(anna).run(jobs.Job("feca", 3), print, resume=False)
     wait_for(lambda: office.desk.runs, "the run that was started all the same")
-
-
-def test_ctrl_c_while_a_start_is_sent_again_starts_nothing(office, anna, monkeypatch, handled):
-    """Held while the request is under way, it counts once that has failed."""
-
-    def start(self, client, request):
-        signal.raise_signal(signal.SIGINT)
-        raise operator_client.UnsentError("no route")
-
-    handled(signal.default_int_handler)
-    monkeypatch.setattr(OperatorPlace, "_start", start)
-    with pytest.raises(KeyboardInterrupt):
-        OperatorPlace(anna).run(jobs.Job("feca", 3), print, resume=False)
-
-
-def test_waits_grow_and_come_to_an_end(monkeypatch):
-    now, waits, told = [0.0], [], []
-
-    def sleep(seconds):
-        waits.append(seconds)
-        now[0] += seconds
-
-    def call():
-        raise operator_client.LostError("No answer.")
-
-    monkeypatch.setattr(operator_client, "monotonic", lambda: now[0])
-    monkeypatch.setattr(operator_client, "sleep", sleep)
-    with pytest.raises(FederationError, match="No answer"):
-        operator_client.patiently(call, told.append)
-    assert (waits, sum(waits)) == ([1, 2, 4, 8, 10, 10, 10, 10, 5], operator_client.PATIENCE)
-    assert told[1]["detail"] == "No answer. Asking again in 2 s."
 
 
 def test_a_connection_that_stays_lost_is_an_error(office, anna, monkeypatch):

@@ -10,7 +10,7 @@ from fedjigsaw.flower import folders, operator_door, operator_protocol, operator
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.gate import RefusedError
 from fedjigsaw.flower.keys import Keys
-from fedjigsaw.flower.operator_door import Allowance, Nonces, OperatorDoor
+from fedjigsaw.flower.operator_door import Nonces, OperatorDoor
 from fedjigsaw.flower.operator_protocol import MAX_BODY, MAX_JOB, PATH, TOLERANCE, sign
 
 START = PATH + "start"
@@ -163,18 +163,6 @@ def test_a_sites_key_is_no_key_of_an_operator(door, clinic, anna):
 def test_the_private_port_serves_no_operators(anna):
     private = PrivateDoor(lambda token: True, "secret")
     assert outcome(private, head(anna)) == 404
-
-
-def test_an_allowance_comes_back_with_time():
-    now = [0.0]
-    allowance = Allowance(2.0, 3, lambda: now[0])
-    assert [allowance.take("a") for _ in range(4)] == [True, True, True, False]
-    assert allowance.take("b")
-    now[0] = 0.5
-    assert [allowance.take("a") for _ in range(2)] == [True, False]
-    now[0] = 100.0
-    assert allowance.take("b")
-    assert allowance.used == {"b": 1.0}  # nothing is remembered for ever
 
 
 def test_nonces_are_remembered_as_long_as_a_request_is_valid():

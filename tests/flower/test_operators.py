@@ -1,7 +1,6 @@
 """Keys of operators: they are added and removed while a server runs, and are no keys of sites."""
 
 import json
-import threading
 
 import pytest
 
@@ -51,18 +50,6 @@ def test_a_file_that_cannot_be_read_serves_nobody(clinic):
     with pytest.raises(FederationError, match="does not contain operators"):
         operators.add(home, "bob")
     assert not (clinic / "bob").exists()
-
-
-def test_two_at_once_are_both_added(clinic):
-    names = [f"o{i}" for i in range(8)]
-    threads = [
-        threading.Thread(target=operators.add, args=(clinic / "server", name)) for name in names
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(operators.read_operators(clinic / "server")) == names
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,8 @@ from fedjigsaw.flower import agreement
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.rounds import federate
-from fedjigsaw.flower.site import Site, load_site
+from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
-from fedjigsaw.io.frames import from_frame
 from fedjigsaw.messages import Broadcast
 from flower_doubles import NAMES, LocalGrid, engine_of
 
@@ -128,15 +127,6 @@ def test_a_bad_value_is_told_at_the_site_only(clinic, caplog):
     assert file.clients == ("bern", "lyon")
     assert "row 91, column 'age': 'old' is not a number" in caplog.text
     assert not any("old" in failure.reason for failure in transcript.failures)
-
-
-def test_rows_in_memory_have_a_name_of_their_own(clinic):
-    _, scaler = clinic
-    loaded = formats.load_scaler(scaler)
-    one, same, other = (
-        Site("a", from_frame(make(50, seed)), scaler=loaded).data_set() for seed in (1, 1, 2)
-    )
-    assert one == same != other
 
 
 def test_a_private_site_takes_bounds_from_the_schema(tmp_path):

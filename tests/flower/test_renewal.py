@@ -1,10 +1,7 @@
 """Certificates are warned of before they end, and renewed while the server runs."""
 
-import asyncio
 import shutil
-import ssl
-import time
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -25,10 +22,8 @@ from fedjigsaw.flower import (
 )
 from fedjigsaw.flower.certificates import (
     ends,
-    load_certificate,
     make_authority,
     make_server_key,
-    sign_server,
 )
 
 
@@ -144,7 +139,7 @@ def test_an_authority_that_is_kept_elsewhere(clinic, home, tmp_path):
     assert (home / "server.crt").read_bytes() == before
 
 
-def test_a_federation_of_before_gets_a_new_authority(clinic, home, tls_server, tmp_path):
+def test_a_federation_whose_authority_is_lost_gets_a_new_one(clinic, home, tls_server, tmp_path):
     shutil.rmtree(clinic / "authority")
     (clinic / "lyon").rename(tmp_path / "lyon")  # it is at its site
     with pytest.raises(FederationError, match="--new-authority makes another one"):
@@ -164,162 +159,21 @@ def test_a_new_authority_is_nothing_for_a_running_server(home):
     assert (home / "ca.crt").read_bytes() == before
 
 
-# ------------------------------------------------------------------------------ at a running server
+@pytest.mark.usefixtures("unasked")
+def test_a_server_that_was_not_restarted_says_so(home):
+    (home / "running.json").write_text("{}")
+    assert status.read_status(home)["warnings"] == []
+    shown = metrics.ServerNumbers(home)
+    renewal.renew(home, days=5)
+    late, soon = status.read_status(home)["warnings"]
+    assert "restart" in late
+    assert "ends in 5 days" in soon
+    (days,) = (number[-1] for number in shown.read() if number[1] == "certificate_days_left")
+    assert days > 1000  # of the certificate that it shows
 
 
 @pytest.fixture
-def watch(home):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(home / "server.crt", home / "server.key")
-    return renewal.CertificateWatch(SimpleNamespace(ssl=context), home)
-
-
-def shown_by(context, authority):
-    """The number of the certificate that a context shows to a client."""
-    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    trust = ssl.create_default_context(cafile=authority)
-    client = trust.wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
-    server = context.wrap_bio(to_server, to_client, server_side=True)
-    for side in (client, server, client, server):
-        with suppress(ssl.SSLWantReadError):
-            side.do_handshake()
-    return int(client.getpeercert()["serialNumber"], 16)
-
-
-def number(home):
-    return load_certificate(home / "server.crt").serial_number
-
-
-def test_a_new_certificate_is_loaded(watch, home):
-    context, old = watch.config.ssl, number(home)
-    renewal.renew(home)
-    assert shown_by(context, home / "ca.crt") == old != number(home)
-    asyncio.run(watch())
-    assert shown_by(context, home / "ca.crt") == number(home)
-
-
-def test_a_certificate_that_does_not_fit_is_not_used(watch, home, caplog):
-    old = number(home)
-    key, own = (home / "server.key").read_bytes(), (home / "server.crt").read_bytes()
-    folders.write_secret(home / "server.key", make_server_key())
-    renewal.renew(home)
-    folders.write_secret(home / "server.key", key)
-    for _ in range(3):
-        asyncio.run(watch())
-    assert caplog.text.count("server.key is not the key of") == 1
-    (home / "server.crt").unlink()
-    for _ in range(3):
-        asyncio.run(watch())
-    assert caplog.text.count("Cannot read") == 1
-    assert shown_by(watch.config.ssl, home / "ca.crt") == old
-    (home / "server.crt").write_bytes(own)
-    asyncio.run(watch())
-    assert not watch.shown.kept
-
-
-def test_a_certificate_that_sites_would_refuse_is_not_used(watch, home, tmp_path, caplog):
-    old, other = number(home), tmp_path / "other"
-    own = (home / "server.crt").read_bytes()
-    signer = (home.parent / "authority" / "authority.key").read_bytes()
-    key = (home / "server.key").read_bytes()
-    founding.init(other, ["bern"], "127.0.0.1", 9092, b"")
-    theirs = (other / "authority" / "authority.key").read_bytes()
-    for signed, reason in (
-        (sign_server("127.0.0.1", key, theirs), "did not sign"),
-        (sign_server("127.0.0.1", key, signer, days=-0.5), "has ended"),
-    ):
-        (home / "server.crt").write_bytes(signed)
-        asyncio.run(watch())
-        assert reason in caplog.text
-        assert shown_by(watch.config.ssl, home / "ca.crt") == old
-    (home / "server.crt").write_bytes(own)
-    asyncio.run(watch())
-    assert shown_by(watch.config.ssl, home / "ca.crt") == old
-
-
-def ticks(watch, n=1):
-    for _ in range(n):
-        asyncio.run(watch())
-
-
-def test_a_certificate_whose_time_has_not_come_is_used_when_it_has(watch, home, monkeypatch):
-    """As one of an authority whose clock is a little ahead."""
-    with monkeypatch.context() as patch:
-        ahead = datetime.now(UTC) + timedelta(days=1, seconds=2)
-        patch.setattr(certificates, "datetime", SimpleNamespace(now=lambda zone: ahead))
-        renewal.renew(home)
-    ticks(watch)
-    assert "is not valid yet" in watch.shown.kept
-    time.sleep(3)
-    ticks(watch)
-    assert shown_by(watch.config.ssl, home / "ca.crt") == number(home)
-
-
-def test_a_certificate_whose_key_comes_later_is_used_then(watch, home):
-    own, key = (home / "server.key").read_bytes(), make_server_key()
-    folders.write_secret(home / "server.key", key)
-    renewal.renew(home)
-    folders.write_secret(home / "server.key", own)
-    ticks(watch, 3)
-    folders.write_secret(home / "server.key", key)
-    ticks(watch)
-    assert shown_by(watch.config.ssl, home / "ca.crt") == number(home)
-
-
-def test_why_a_new_certificate_is_not_used_is_told_once_a_day(watch, home, caplog):
-    (home / "server.crt").write_bytes(make_authority()[0])
-    ticks(watch, 3)
-    assert caplog.text.count("is not the key of") == 1
-    watch.warned -= renewal.WARN_SECONDS
-    ticks(watch)
-    assert caplog.text.count("is not the key of") == 2
-    (home / "server.crt").write_text("nothing")
-    ticks(watch, 3)
-    assert caplog.text.count("is not a certificate") == 1
-
-
-def test_the_end_of_the_certificate_in_use_is_told_and_not_that_of_the_file(
-    tmp_path, caplog, monkeypatch
-):
+def unasked(monkeypatch):
+    """A server that is asked for its sites; none is there."""
     monkeypatch.setattr(jobs, "control", nullcontext)
     monkeypatch.setattr(jobs, "connected_sites", lambda client, names: {"bern": True})
-    home = make(tmp_path, 5) / "server"
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(home / "server.crt", home / "server.key")
-    watch = renewal.CertificateWatch(SimpleNamespace(ssl=context), home)
-    end = ends(home / "server.crt")
-    signer = (home.parent / "authority" / "authority.key").read_bytes()
-    other = sign_server("other.org", (home / "server.key").read_bytes(), signer)
-    (home / "server.crt").write_bytes(other)
-    settings = (home / "settings.json").read_text()
-    (home / "settings.json").write_text(settings.replace("127.0.0.1", "fed.org"))
-    ticks(watch)
-    assert renewal.in_use(home).ends == end
-    assert "is not valid for the host fed.org" in renewal.in_use(home).kept
-    assert "ends in 5 days" in caplog.text
-    told = status.read_status(home)
-    assert told["certificate_ends"] == end.isoformat()
-    assert "keeps its certificate from before" in told["warnings"][0]
-    assert "ends in 5 days" in told["warnings"][1]
-    (days,) = (n[-1] for n in metrics.ServerNumbers(home).read() if n[1] == "certificate_days_left")
-    assert days == pytest.approx(5, abs=0.01)
-    (home / "settings.json").write_text(settings)
-    ticks(watch)
-    assert renewal.in_use(home) == (ends(home / "server.crt"), "")
-    assert status.read_status(home)["warnings"] == []
-
-
-def test_a_server_warns_once_a_day_until_it_is_renewed(tmp_path, caplog, monkeypatch):
-    home = make(tmp_path, 20) / "server"
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    watch = renewal.CertificateWatch(SimpleNamespace(ssl=context), home)
-    for _ in range(3):
-        asyncio.run(watch())
-    assert caplog.text.count("ends in 20 days") == 1
-    watch.warned -= renewal.WARN_SECONDS
-    asyncio.run(watch())
-    assert caplog.text.count("ends in 20 days") == 2
-    renewal.renew(home)
-    watch.warned -= renewal.WARN_SECONDS
-    asyncio.run(watch())
-    assert caplog.text.count("ends in 20 days") == 2

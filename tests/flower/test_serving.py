@@ -27,21 +27,6 @@ from fedjigsaw.flower.folders import OWN_APP
 from flower_clinic import COMMAND, PATIENCE, without_rights_of_root
 
 
-@pytest.mark.parametrize(
-    ("host", "listen"),
-    [
-        ("127.0.0.1", "127.0.0.1"),
-        ("localhost", "127.0.0.1"),
-        ("::1", "::1"),
-        ("10.0.0.1", "0.0.0.0"),
-        ("fe80::1", "::"),
-        ("127.example.org", "0.0.0.0"),
-    ],
-)
-def test_where_a_server_listens(host, listen):
-    assert serving.listen_address(host) == listen
-
-
 @pytest.fixture
 def started(monkeypatch):
     """Processes that end at once with the codes of a list; then comes Ctrl-C."""
@@ -327,20 +312,6 @@ def test_bad_data_are_found_before_anything_is_started(clinic, started, rows):
     with pytest.raises(DataError):
         serving.serve_site(clinic / "bern", {**rows, "columns": ["z"]})
     assert not started.started
-
-
-def test_the_log_of_a_site_is_shown(clinic, started, rows, monkeypatch):
-    lines = []
-
-    @contextmanager
-    def running(module, *args, folder, **more):
-        subprocess.run(["sh", "-c", f"echo hello >> {folder}/site.log"], check=True)
-        yield SimpleNamespace(wait=lambda: (_ for _ in ()).throw(KeyboardInterrupt))
-
-    monkeypatch.setattr(processes, "running", running)
-    with pytest.raises(KeyboardInterrupt):
-        serving.serve_site(clinic / "bern", rows, log=lines.append)
-    assert lines == ["hello"]
 
 
 def test_processes_import_nothing_from_the_current_folder(tmp_path):

@@ -194,18 +194,6 @@ def test_the_log_of_the_server_says_who_stopped_a_run(clinic, flower):
     }
 
 
-def test_the_log_of_the_server_has_a_run_that_ctrl_c_stopped(clinic, flower, tmp_path):
-    def interrupt(event):
-        raise KeyboardInterrupt
-
-    home = clinic / "server"
-    flower.status = lambda run: interrupt(run)
-    with pytest.raises(KeyboardInterrupt):
-        jobs.run_job(home, jobs.Job("feca", 3), interrupt)
-    (folder,) = (home / "runs").iterdir()
-    assert (home / "server.log").read_text().endswith(f"run {folder.name} was stopped\n")
-
-
 def test_a_log_that_cannot_be_written_does_not_keep_a_run_going(clinic, flower):
     (clinic / "server" / "server.log").mkdir()
     folder = new_run(clinic)

@@ -1,6 +1,5 @@
 """The server's process: Flower's app behind the gate, with all sites known from the start."""
 
-import socket
 from functools import partial
 
 import pytest
@@ -70,10 +69,3 @@ def test_all_sites_are_known_before_the_first_can_connect(served, clinic):
     state = patches.link_state(served[0].app.app.app)
     for key in ServerSettings.load(clinic / "server").sites.values():
         assert state.get_node_id_by_public_key(key.encode())
-
-
-def test_an_address_of_version_6():
-    if not socket.has_ipv6:
-        pytest.skip("this machine has no IPv6")
-    with superlink._listen("::1", 0) as listener:
-        assert listener.family == socket.AF_INET6

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from fedjigsaw.flower import processes, supernode
-from fedjigsaw.flower.folders import SiteSettings
 
 
 @pytest.fixture
@@ -17,11 +16,6 @@ def ended(monkeypatch):
     ended = threading.Event()
     monkeypatch.setattr(supernode, "leave", ended.set)
     return ended
-
-
-def test_it_ends_with_the_process_that_starts_apps(ended):
-    supernode.leave_without_starter()
-    assert ended.is_set()
 
 
 def test_it_ends_with_a_thread_that_failed(ended, monkeypatch):
@@ -45,13 +39,6 @@ def test_the_exit_code_says_whether_the_server_let_it_in(monkeypatch, connected,
     monkeypatch.setattr(supernode.logging, "shutdown", lambda: None)
     supernode.leave(retry=retry)
     assert codes == [code]
-
-
-def test_a_connection_is_noted(monkeypatch):
-    monkeypatch.setattr(supernode, "connected", False)
-    line = object()
-    assert supernode.note_connection(line) is line
-    assert supernode.connected
 
 
 def test_a_revocation_is_told_by_the_exit_code(monkeypatch, tmp_path):
@@ -88,13 +75,6 @@ def test_silence_of_the_server_is_told_once_and_so_is_its_end(monkeypatch, caplo
     assert caplog.messages == [silence, "the server answers again", silence]
 
 
-def test_a_twin_is_told_once(monkeypatch, caplog, tmp_path):
-    monkeypatch.setattr(supernode, "twin", False)
-    for _ in range(2):
-        supernode.note_answer(200, {"fedjigsaw-notice": "twin"})
-    assert caplog.text.count("this site's key is used from two places at once") == 1
-
-
 def test_the_local_port_is_behind_a_gate():
     state = SimpleNamespace(get_task_by_token={"a token": "a task"}.get, claim_task=None)
     loop = SimpleNamespace(_pull_and_store_message=None)
@@ -103,11 +83,6 @@ def test_the_local_port_is_behind_a_gate():
     assert made.app == "an app"
     assert made.doors[9].is_task("a token")
     assert not made.doors[9].is_task("another")
-
-
-def test_an_address_of_version_6_is_in_brackets(tmp_path):
-    words = supernode.arguments(tmp_path, SiteSettings("bern", "::1", 9092, ""), 5)
-    assert words[:2] == ["--superlink", "[::1]:9092"]
 
 
 def test_a_port_that_is_taken_is_no_refusal(clinic):

@@ -134,9 +134,3 @@ def test_apps_for_images_find_torch_loaded_and_are_forked_all_the_same(starter, 
     assert len(os.listdir(f"/proc/{starter.pid}/task")) == 1
     (app,) = children(starter)
     assert Path(f"/proc/{app}/comm").read_text() == f"{CLIENT_APP}\n"
-
-
-def test_it_ends_with_standard_input(starter):
-    starter.stdin.close()
-    assert starter.wait(30) == 0
-    assert starter.stdout.read() == b""

@@ -50,7 +50,6 @@ class TestIndexPage:
 
 OTHER_NAMES = {  # module -> what is installed
     "PIL": "pillow",
-    "mlflow": "mlflow-skinny",
     "sklearn": "scikit-learn",
     "sklearnex": "scikit-learn-intelex",
 }

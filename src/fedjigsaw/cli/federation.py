@@ -23,7 +23,6 @@ from fedjigsaw.cli.federation_run import run
 from fedjigsaw.cli.federation_server import server
 from fedjigsaw.cli.federation_site import site
 from fedjigsaw.cli.policy import show_policy
-from fedjigsaw.errors import ParameterError
 
 app = typer.Typer(no_args_is_help=True)
 PORT = 9092
@@ -59,13 +58,6 @@ def init(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="TCP port on which they reach it.")] = PORT,
     days: members.DaysOption = members.SERVER_DAYS,
-    regions: Annotated[
-        str | None,
-        typer.Option(
-            help="Those of the sites that may answer for the sites of a federation of their own. "
-            "Default: none. Example: --regions north,south"
-        ),
-    ] = None,
     as_json: JsonFlag = False,
 ) -> None:
     """At the coordinator, once: make certificates, keys, and a folder for each site.
@@ -74,10 +66,8 @@ def init(
     """
     from fedjigsaw.flower import bundle, founding
 
-    names, of_regions = split_names(sites) or [], split_names(regions) or []
-    if unknown := sorted(set(of_regions) - set(names)):
-        raise ParameterError(f"--regions names {', '.join(unknown)}, which --sites does not.")
-    founding.init(folder, names, host, port, bundle.build(), days, of_regions)
+    names = split_names(sites) or []
+    founding.init(folder, names, host, port, bundle.build(), days)
     then = f"fedjigsaw federation run {quote(str(folder))} -k K -o {quote(folder.name)}.model"
     then += " --liars 1" * (len(names) >= SITES_FOR_LIARS)
     if as_json:

@@ -33,14 +33,6 @@ def add(
     folder: FederationFolder,
     site: Annotated[str, typer.Argument(help="Name of the new site. Example: rome")],
     public_key: PublicKeyOption = None,
-    region: Annotated[
-        bool,
-        typer.Option(
-            "--region",
-            help="Let it answer for the sites of a federation of its own, and count as many as it "
-            "says it has. Default: an answer as a region is refused.",
-        ),
-    ] = False,
     as_json: JsonFlag = False,
 ) -> None:
     """At the coordinator: add a site to a federation, also while the server runs.
@@ -51,9 +43,9 @@ def add(
     """
     from fedjigsaw.flower import folders, members
 
-    made = members.add(folders.server_folder(folder), site, public_key, region=region)
+    made = members.add(folders.server_folder(folder), site, public_key)
     if as_json:
-        print_json({"site": site, "folder": str(made), "region": region})
+        print_json({"site": site, "folder": str(made)})
         return
     out.print(f"{escape(str(made))} goes to {site}, over a channel you trust. {AT_ONCE}")
     out.print(SECRET if public_key is None else OWN_KEY)
@@ -145,8 +137,8 @@ def renew(
 ) -> None:
     """At the coordinator: sign a new certificate for the server, before the old one ends.
 
-    A running server uses it at once, and sites need nothing. `federation status` warns 60 days
-    before a certificate ends.
+    Start the server again, so that it uses it; sites need nothing. `federation status` warns 60
+    days before a certificate ends.
 
     Example: fedjigsaw federation renew clinic
     """
@@ -166,7 +158,7 @@ def renew(
         return
     out.print(f"The server's certificate is valid until {end:%Y-%m-%d}.")
     if not new_authority:
-        out.print("A running server uses it at once, and sites need nothing.")
+        out.print("A running server uses it after a restart, and sites need nothing.")
         return
     ca = escape(str(home / folders.CA))
     out.print(f"Take {ca} to every site and operator, over a channel you trust.")

@@ -29,14 +29,12 @@ from fedjigsaw.messages import COUNTS
 from fedjigsaw.sites import MAX_ROWS
 
 GUARD, ROWS, IMAGES = "Guard: what may leave", "Only with --data", "Only with --images"
-REGION = "Only with --region"
 OF_ROWS = (
     *("columns", "scaler", "counts", "max_rows", "drop_missing", "decimal"),
     *("labels", "label_ids"),
     *("epsilon", "delta", "bounds", "unit", "data_set"),
 )
 OF_IMAGES = ("size", "device")
-OF_REGIONS = ("centers", "min_sites")
 
 
 def site(
@@ -55,14 +53,6 @@ def site(
     images: Annotated[
         Path | None,
         typer.Option(help="Images, for deepfeca: a folder or an NPZ file. Example: --images scans"),
-    ] = None,
-    region: Annotated[
-        Path | None,
-        typer.Option(
-            help="A region: the folder of another federation, whose server runs on this machine. "
-            "The site asks there what it is asked, and answers with one summary. "
-            "Example: --region clinic"
-        ),
     ] = None,
     min_cluster_size: Annotated[
         int | None,
@@ -145,23 +135,6 @@ def site(
             rich_help_panel=PRIVACY,
         ),
     ] = None,
-    centers: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Most centers that the region sends, as in `aggregate --as-summary`. Default: "
-            "four for each cluster, and 400 if their number is to be found.",
-            rich_help_panel=REGION,
-        ),
-    ] = None,
-    min_sites: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            help="Smallest number of sites of the region that must answer. Default: all.",
-            rich_help_panel=REGION,
-        ),
-    ] = None,
     size: Annotated[
         int | None,
         typer.Option(
@@ -193,9 +166,6 @@ def site(
     in privacy-ledger.jsonl in the folder. All of them together have at most this epsilon, unless
     `fedjigsaw privacy set-limit` said otherwise.
 
-    With --region, the data are the sites of another federation; see "Regions" in
-    docs/federation.md.
-
     Example: fedjigsaw federation site clinic/bern --data bern.csv
     """
     from fedjigsaw.flower import checks, serving
@@ -225,22 +195,15 @@ def _options(context: typer.Context) -> dict[str, Any]:
     """Return data and guard of the site, as `load_site` takes them."""
     given = context.params
     guard = {name: given[name] for name in ("min_cluster_size", "accept_policy")}
-    if sum(given[name] is not None for name in ("data", "images", "region")) != 1:
-        raise ParameterError("Give one of --data, --images and --region: a site needs data.")
-    if given["region"] is None:
-        _refuse(context, OF_REGIONS, "a region's sites")
+    if (given["data"] is None) == (given["images"] is None):
+        raise ParameterError("Give --data or --images: a site needs data.")
     if given["data"] is not None:
         _refuse(context, OF_IMAGES, "images")
         return {**_rows(context, given), **guard}
-    if given["images"] is not None:
-        _refuse(context, OF_ROWS, "rows")
-        place = str(Path(given["images"]).resolve())
-        size, device = given["size"], given["device"]
-        return {"kind": "images", "data": place, "size": size, "device": device, **guard}
-    _refuse(context, (*OF_ROWS, *OF_IMAGES), "rows or images")
-    own = {name: given[name] for name in OF_REGIONS}
-    place = str(Path(given["region"]).resolve())
-    return {"kind": "region", "federation": place, **own, **guard}
+    _refuse(context, OF_ROWS, "rows")
+    place = str(Path(given["images"]).resolve())
+    size, device = given["size"], given["device"]
+    return {"kind": "images", "data": place, "size": size, "device": device, **guard}
 
 
 def _rows(context: typer.Context, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ Needs ``pip install 'fedjigsaw[flower]'``. The modules by subject::
     plain_records                                  ... and what of it is read at all
     engine agreement retries rounds task_rounds    the server's half: ask, ask again, make a model
     progress resuming                              checkpoints of a run, and how another takes one
-    site region_site site_tasks                    the site's half: what it computes
+    site site_tasks                                the site's half: what it computes
     desk task_desk earlier derived                 ... and whether it answers: policy, journal
     jobs job_tasks work status stopping places     runs, as `run`, `status` and `stop` see them
     operators operator_protocol operator_door      operators: keys, signed requests, the door,

@@ -10,10 +10,10 @@ from typing import Self, TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedjigsaw._regions import is_region, sites_of
+from fedjigsaw._regions import is_region
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply, check_answer
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, counted, invalid
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.agreement import agreeing
 from fedjigsaw.flower.records import Question, Shown
@@ -34,8 +34,7 @@ VERB = "summary"
 NOT_CONNECTED = "it is not connected"
 INVALID_ANSWER = "its answer is not valid"
 # without this, one site could count as many, and outvote the others
-NO_REGION = "it answered as a region, and the coordinator did not add it as one"
-NOT_ITS_SITE = "it answered as a region with a site in it that takes part itself"
+NO_REGION = "it answered as a region: regions are aggregated by file"
 INVALID_KEPT = "its kept summary is not valid; forget it, and ask again"
 KEPT_UNSCALED = "its kept summary was not made with the scaler of this run"
 
@@ -59,7 +58,6 @@ class FlowerEngine:
     kept : answers that are there already, by site; these sites are not asked. Only for methods with
         one round.
     scaler : the scaler that all sites must use; None leaves it to them.
-    regions : sites that may answer for sites of their own; None is all.
     cells : which cells sites under differential privacy describe, "own" or "shared".
 
     Attributes
@@ -85,7 +83,6 @@ class FlowerEngine:
         tell: Callable[[str, str, str], object] = ignore,
         kept: Mapping[str, SummaryFile] | None = None,
         scaler: Scaler | None = None,
-        regions: Iterable[str] | None = None,
         cells: str | None = None,
     ) -> None:
         real(0, MAX_TIMEOUT, inclusive=False).check("timeout", "FlowerEngine", timeout)
@@ -107,7 +104,6 @@ class FlowerEngine:
         self.tell = tell
         self.scaler = scaler
         self.cells = cells
-        self.regions = None if regions is None else frozenset(regions)
         self.files: dict[str, SummaryFile] = {}
         self.shown: Shown | None = None
         self._first: int | None = None  # number of the first round that is asked, and when that was
@@ -313,13 +309,7 @@ class FlowerEngine:
             return answer
         self._check(name, answer, broadcast)
         if is_region(answer.summary):
-            if self.regions is not None and name not in self.regions:
-                return NO_REGION
-            below = sites_of(answer.summary).keys()
-            # the server knows by its key who takes part, and has but the word of a region
-            if set(below) & {*(self.names or ())} - {name}:
-                return NOT_ITS_SITE
-            self.tell("region", name, describe_sites(sorted(below)))
+            return NO_REGION
         return answer
 
     def _check(self, name: str, answer: SummaryFile, broadcast: Broadcast) -> None:
@@ -346,15 +336,3 @@ class FlowerEngine:
         """Make a failure, and report it as an event."""
         self.tell("failed", name, reason)
         return Failure(name, reason)
-
-
-def describe_sites(names: Sequence[str]) -> str:
-    """Say whom a region stands for.
-
-    Examples
-    --------
-    >>> describe_sites(["bern", "lyon"])
-    'answers for 2 sites: bern, lyon'
-    """
-    listed = ", ".join(names[:10]) + (f" and {len(names) - 10} more" * (len(names) > 10))
-    return f"answers for {counted(len(names), 'site')}: {listed}"

@@ -54,7 +54,6 @@ SITE_KEY, APP, SETTINGS = "site.key", "app.fab", "settings.json"
 AUTHORITY, AUTHORITY_KEY = "authority", "authority.key"
 RESERVED = ("server", AUTHORITY)  # folders beside those of the sites
 RUNNING = "running.json"  # exists while a server is running, with the secret to control it
-IN_USE = "certificate.json"  # in the server's folder: when the certificate that it shows ends
 PART_LOCK = "lock"  # in the folder of a server or site, held while it runs
 MEMBERS_LOCK = "members.lock"  # in the server's folder, held while sites are added or removed
 TASK_SECRET = "tasks.secret"  # what a process must know to be given the tasks of apps

@@ -29,7 +29,6 @@ from fedjigsaw.flower.folders import (
     whole_folder,
     write_secret,
 )
-from fedjigsaw.flower.members import mark_region
 
 
 def init(
@@ -39,7 +38,6 @@ def init(
     port: int,
     app: bytes,
     days: float = SERVER_DAYS,
-    regions: Sequence[str] = (),
 ) -> None:
     """Make all folders of a federation. If anything fails, no folder is left behind.
 
@@ -50,7 +48,6 @@ def init(
     host, port : where the sites reach the server; the certificate is valid for this host.
     app : the Flower app bundle; sites run no other one.
     days : how long the server's certificate is valid.
-    regions : those of the sites that may answer for sites of their own.
     """
     _check(sites, host, port)
     if folder.exists() and any(folder.iterdir() if folder.is_dir() else [folder]):
@@ -60,8 +57,6 @@ def init(
         raise DataError(f"Cannot make {folder}: there is no folder {parent}.")
     with whole_folder(folder) as made:
         _fill(made, sites, host, port, app, days)
-        for name in regions:
-            mark_region(made / "server", name)
         if folder.exists():
             folder.rmdir()
 

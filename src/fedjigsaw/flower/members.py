@@ -44,7 +44,6 @@ from fedjigsaw.io.regular import read_regular
 # in the server's folder
 FORMER = "former.json"  # keys that are no longer accepted
 REVOKED = "revoked.json"  # when a site's key was revoked, by name
-REGIONS = "regions.json"  # since when a site may answer as a region
 
 
 def fingerprint(key: bytes) -> str:
@@ -70,7 +69,7 @@ def check_known(settings: ServerSettings, site: str) -> None:
         raise ParameterError(invalid("name", "a site", f"one of {', '.join(known)}", repr(site)))
 
 
-def add(home: Path, name: str, public_key: Path | None = None, *, region: bool = False) -> Path:
+def add(home: Path, name: str, public_key: Path | None = None) -> Path:
     """Add a site and return its new folder, which is beside the server's.
 
     Parameters
@@ -78,7 +77,6 @@ def add(home: Path, name: str, public_key: Path | None = None, *, region: bool =
     home : the server's folder.
     name : name of the new site.
     public_key : file with the public key of a key pair that the site made itself; None makes one.
-    region : whether it may answer for sites of its own.
     """
     with changing(home):
         settings = ServerSettings.load(home)
@@ -92,7 +90,6 @@ def add(home: Path, name: str, public_key: Path | None = None, *, region: bool =
         _make_folder(home, settings, folder, private)
         _forget_summaries(home, name)  # of another site, which had this name before
         try:
-            mark_region(home, name, region=region)
             _save_sites(home, {**settings.sites, name: public})
         except BaseException:
             shutil.rmtree(folder)
@@ -107,7 +104,6 @@ def remove(home: Path, name: str) -> None:
         check_known(settings, name)
         _retire(home, name, settings.sites[name], "removed")
         _save_sites(home, {other: key for other, key in settings.sites.items() if other != name})
-        mark_region(home, name, region=False)
         _forgive(home, name)
 
 
@@ -217,21 +213,6 @@ def _save_sites(home: Path, sites: Mapping[str, str]) -> None:
 
 
 # ---------------------------------------------------------------------- in the server's folder
-
-
-def read_regions(home: Path) -> dict[str, str]:
-    """Return the sites that may answer for sites of their own, and since when."""
-    path, unknown = home / REGIONS, "which sites are regions"
-    return read_entries(path, lambda time: isinstance(time, str), "regions", unknown)
-
-
-def mark_region(home: Path, name: str, *, region: bool = True) -> None:
-    """Say whether a site may answer for sites of its own, as many as it says it has."""
-    others = {other: time for other, time in read_regions(home).items() if other != name}
-    if region:
-        others[name] = datetime.now(UTC).isoformat(timespec="seconds")
-    if region or name in read_regions(home):
-        write_json(home / REGIONS, others)
 
 
 def read_revoked(home: Path) -> dict[str, str]:

@@ -15,10 +15,9 @@ from typing import Any
 
 from fedjigsaw import __version__
 from fedjigsaw.errors import ExtraError, FederationError, FedJigsawError, requires_extra
-from fedjigsaw.flower.certificates import authority_ends, days_until
+from fedjigsaw.flower.certificates import authority_ends, days_until, ends
 from fedjigsaw.flower.counts import JournalCounts, RunCounts, is_connected
-from fedjigsaw.flower.folders import CA, RUNNING
-from fedjigsaw.flower.renewal import in_use
+from fedjigsaw.flower.folders import CA, CERTIFICATE, RUNNING
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
 from fedjigsaw.privacy.policy import Policy
 
@@ -96,6 +95,7 @@ class ServerNumbers:
     def __init__(self, home: Path) -> None:
         self.home = home
         self.runs = RunCounts(home)
+        self.certificate_ends = ends(home / CERTIFICATE)  # of the one that it shows
         self._status: tuple[float, dict[str, Any]] = (float("-inf"), {})
 
     def ready(self) -> bool:
@@ -144,7 +144,7 @@ class ServerNumbers:
         when = "Time of the last model, in seconds since 1970; 0 if there is none."
         yield GAUGE, "last_model_timestamp_seconds", when, {}, runs.latest
         days = "Days until the server's certificate ends."
-        yield GAUGE, "certificate_days_left", days, {}, days_until(in_use(self.home).ends)
+        yield GAUGE, "certificate_days_left", days, {}, days_until(self.certificate_ends)
 
 
 def _info(part: str, site: str) -> Number:

@@ -1,22 +1,18 @@
-"""Certificates over time: warn before one ends, sign a new one, load it while the server runs."""
+"""Certificates over time: warn before one ends, sign a new one. A server loads it at its start."""
 
-import json
-import logging
 import ssl
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any
 
 from fedjigsaw._locks import locked_folder
-from fedjigsaw.errors import DataError, FederationError, unreadable
+from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.flower.certificates import (
     SERVER_DAYS,
     SOON_DAYS,
     authority_ends,
-    check_server_certificate,
     days_until,
     ends,
     is_own,
@@ -30,22 +26,18 @@ from fedjigsaw.flower.folders import (
     AUTHORITY_KEY,
     CA,
     CERTIFICATE,
-    IN_USE,
     KEY,
     NEW_SERVER_KEY,
     PART_LOCK,
+    RUNNING,
     ServerSettings,
     beside,
     check_private,
     fill_authority,
     write_secret,
 )
-from fedjigsaw.flower.logs import told
 from fedjigsaw.flower.members import changing, is_folder_of
-from fedjigsaw.io.atomic import version_of, write_json, write_whole
-from fedjigsaw.io.regular import read_regular
-
-logger = logging.getLogger(__name__)
+from fedjigsaw.io.atomic import write_whole
 
 NO_AUTHORITY = (
     "If it is kept elsewhere, give its folder with --authority. If it is lost, --new-authority "
@@ -53,8 +45,6 @@ NO_AUTHORITY = (
 )
 # what a coordinator does about a certificate that ends: the server's, the authority's
 RENEW, RENEW_AUTHORITY = "`federation renew`", "`federation renew --new-authority`"
-CHECK_SECONDS = 1
-WARN_SECONDS = 86400.0
 
 
 def remedy(folder: Path, own: str = RENEW) -> str:
@@ -62,26 +52,18 @@ def remedy(folder: Path, own: str = RENEW) -> str:
     return own if is_own(folder / CA) else "the authority that signed it"
 
 
-class InUse(NamedTuple):
-    """When the certificate that a server shows ends, and why that is not the one in its folder."""
-
-    ends: datetime
-    kept: str = ""
-
-
-def in_use(home: Path) -> InUse:
-    """Return what the last server of a folder wrote about its certificate, or look at the file."""
-    try:
-        found = json.loads(read_regular(home / IN_USE))
-        return InUse(datetime.fromisoformat(found["ends"]), str(found["kept"]))
-    except (OSError, ValueError, KeyError, TypeError):
-        return InUse(ends(home / CERTIFICATE))
+def not_in_use(home: Path) -> str:
+    """Say that a running server has another certificate than its folder; nothing if it has not."""
+    with suppress(OSError):
+        if (home / CERTIFICATE).stat().st_mtime_ns > (home / RUNNING).stat().st_mtime_ns:
+            return "the server shows its certificate from before: restart it"
+    return ""
 
 
 def why_invalid(home: Path) -> str:
     """Say why nobody trusts the certificates of a server's folder today; nothing if they do."""
     for name, end, whose, own in (
-        (CERTIFICATE, in_use(home).ends, "its", RENEW),
+        (CERTIFICATE, ends(home / CERTIFICATE), "its", RENEW),
         (CA, authority_ends(home / CA), "its authority's", RENEW_AUTHORITY),
     ):
         if days_until(end) <= 0:
@@ -91,12 +73,12 @@ def why_invalid(home: Path) -> str:
                 f"{whose} certificate is not valid yet: set the clock of this machine, or if it is "
                 f"right, renew the certificate with {remedy(home, own)}"
             )
-    return ""
+    return not_in_use(home)
 
 
 def ending(home: Path) -> Iterator[str]:
     """Yield a warning for each certificate of a server that ends soon, or has ended."""
-    yield from _warn("the server's certificate", in_use(home).ends, remedy(home))
+    yield from _warn("the server's certificate", ends(home / CERTIFICATE), remedy(home))
     yield from authority_ending(home)
 
 
@@ -182,73 +164,3 @@ def renew_authority(home: Path, days: float = SERVER_DAYS) -> list[str]:
         for name in here:
             write_whole(beside(home, name) / CA, certificate)
         return here
-
-
-# ----------------------------------------------------------------------------- at a running server
-
-
-class CertificateWatch:
-    """Load a server's certificate again when it was renewed, and warn once a day before its end.
-
-    One that sites would refuse is not used; that is told once a day, too.
-
-    It is called by the event loop, in which all connections are made: OpenSSL allows no other
-    thread to change a certificate that is in use.
-
-    Parameters
-    ----------
-    config : configuration of the uvicorn server, with its TLS context once it runs.
-    home : the server's folder.
-    """
-
-    def __init__(self, config: Any, home: Path) -> None:
-        self.config = config
-        self.home = home
-        self.loaded = version_of(home / CERTIFICATE)
-        self.shown = InUse(ends(home / CERTIFICATE))
-        self.warned = float("-inf")
-        (home / IN_USE).unlink(missing_ok=True)
-
-    async def __call__(self) -> None:
-        before, self.shown = self.shown, self._reload()
-        if self.shown != before or monotonic() - self.warned > WARN_SECONDS:
-            self.warned = monotonic()
-            self._tell()
-
-    def _reload(self) -> InUse:
-        """Load the certificate if its file has changed; return which one is in use.
-
-        Until the new one can be used, it is tried again every time: its time may not have come yet,
-        or its key may be on the way.
-        """
-        path = self.home / CERTIFICATE
-        try:
-            version = version_of(path)
-            if version != self.loaded:
-                shown, self.loaded = self._load(), version
-                return shown
-        except (OSError, FederationError) as error:
-            text = unreadable(path, error) if isinstance(error, OSError) else str(error)
-            return self.shown._replace(kept=text.removesuffix("."))
-        return self.shown._replace(kept="")
-
-    def _load(self) -> InUse:
-        files = self.home / CERTIFICATE, self.home / KEY
-        # a context keeps half of what does not fit, so it is checked first
-        check_server_certificate(*files, self.home / CA, ServerSettings.load(self.home).host)
-        end = ends(files[0])
-        self.config.ssl.load_cert_chain(*files)
-        text = "the server has a new certificate, which ends on %s"
-        logger.info(text, f"{end:%F}", extra=told("new_certificate"))
-        return InUse(end)
-
-    def _tell(self) -> None:
-        """Tell status and metrics, in a file, and the log."""
-        with suppress(DataError):  # the disk is full: again tomorrow
-            write_json(self.home / IN_USE, {"ends": str(self.shown.ends), "kept": self.shown.kept})
-        if self.shown.kept:
-            text = "a new certificate is not used: %s"
-            logger.error(text, self.shown.kept, extra=told("certificate_is_not_used"))
-        with suppress(FederationError):  # nothing can be read of a certificate that is missing
-            for text in ending(self.home):
-                logger.warning("%s", text, extra=told("certificate_ends_soon"))

@@ -340,20 +340,14 @@ def load_site(options: Mapping[str, Any]) -> TimeLimitedSite:
 
     Parameters
     ----------
-    options : `kind` ("rows", "images" or "region"), `name`, `folder`, with its policy and journal,
-        and `accept_policy`, without which a policy may not be looser than the default; the others
-        are the parameters of :func:`load_rows`, of :class:`fedjigsaw.deep.site.ImageSite` or of
-        :func:`fedjigsaw.flower.region_site.load_region`.
+    options : `kind` ("rows" or "images"), `name`, `folder`, with its policy and journal, and
+        `accept_policy`, without which a policy may not be looser than the default; the others are
+        the parameters of :func:`load_rows` or of :class:`fedjigsaw.deep.site.ImageSite`.
     """
     own = {name: value for name, value in options.items() if name not in ("kind", "folder")}
     folder = None if options.get("folder") is None else Path(options["folder"])
     policy = load_policy(folder)
     policy.check_accepted(own["name"], accepted=own.pop("accept_policy", False) is True)
-    if options["kind"] == "region":  # here, since jobs import this module
-        from fedjigsaw.flower.region_site import load_region
-
-        guard = policy.guard(own.pop("min_cluster_size", None), None)
-        return TimeLimitedSite(load_region(**own, policy=policy, guard=guard, folder=folder))
     promise = own.get("privacy")
     policy.check_privacy(own["name"], None if promise is None else promise["epsilon"])
     guard = policy.guard(own.pop("min_cluster_size", None), own.pop("counts", None))

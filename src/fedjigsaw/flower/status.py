@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from fedjigsaw.flower import jobs, renewal
-from fedjigsaw.flower.certificates import authority_ends
-from fedjigsaw.flower.folders import CA, ServerSettings
+from fedjigsaw.flower.certificates import authority_ends, ends
+from fedjigsaw.flower.folders import CA, CERTIFICATE, ServerSettings
 from fedjigsaw.flower.keys import read_twins
 from fedjigsaw.flower.members import read_revoked
 
@@ -15,15 +15,14 @@ def read_status(home: Path) -> dict[str, Any]:
     settings = ServerSettings.load(home)
     with jobs.control(home) as client:
         connected = jobs.connected_sites(client, jobs.active_sites(home))
-    shown = renewal.in_use(home)
-    kept = [f"the server keeps its certificate from before: {shown.kept}"] if shown.kept else []
+    late = filter(None, [renewal.not_in_use(home)])
     return {
         "host": settings.host,
         "port": settings.port,
         "connected": connected,
         "revoked": read_revoked(home),
         "twins": read_twins(home),
-        "certificate_ends": shown.ends.isoformat(),
+        "certificate_ends": ends(home / CERTIFICATE).isoformat(),
         "authority_ends": authority_ends(home / CA).isoformat(),
-        "warnings": [*kept, *renewal.ending(home), *jobs.strange_in_last_run(home)],
+        "warnings": [*late, *renewal.ending(home), *jobs.strange_in_last_run(home)],
     }

@@ -33,7 +33,7 @@ from fedjigsaw.flower.operator_desk import OperatorDesk
 from fedjigsaw.flower.operator_door import OperatorDoor
 from fedjigsaw.flower.operators import Operators
 from fedjigsaw.flower.processes import SECRET, end_with_parent, log_to
-from fedjigsaw.flower.renewal import CHECK_SECONDS, CertificateWatch
+from fedjigsaw.flower.renewal import ending
 
 KEYS_SECONDS = 1.0
 
@@ -43,6 +43,8 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     end_with_parent()
     log_to(folder / SERVER_LOG)
     settings = ServerSettings.load(folder)
+    for text in ending(folder):
+        logger.warning("%s", text, extra=told("certificate_ends_soon"))
     patches.keep_in_process_group()
     answer_patches.accept_own_answers_only()
     app = patches.make_superlink(arguments(folder, private_port), folder / TASK_SECRET, log_restart)
@@ -76,9 +78,7 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
         server_header=False,
         proxy_headers=False,  # where a request comes from is not for its sender to say
         timeout_graceful_shutdown=3,
-        timeout_notify=CHECK_SECONDS,
     )
-    config.callback_notify = CertificateWatch(config, folder)
     uvicorn.Server(config).run(sockets=[private, public])
 
 

@@ -24,7 +24,6 @@ from fedjigsaw.flower.jobs import (
     write_result,
 )
 from fedjigsaw.flower.keys import read_twins
-from fedjigsaw.flower.members import read_regions
 from fedjigsaw.flower.retries import RetryingEngine
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.io import formats
@@ -79,7 +78,6 @@ def _run(
         tell=partial(tell, home, folder),
         kept=kept,
         retries=job.retries,
-        regions=read_regions(home),
         cells=job.cells,
     )
     job_tasks.before(engine, job)
