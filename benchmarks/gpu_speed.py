@@ -1,38 +1,33 @@
 """Speed on a GPU, for docs/performance.md: `python benchmarks/gpu_speed.py [NAME ...]`.
 
 Contenders are measured in turn in one run, and rows replace those of before in
-results/benchmarks.jsonl. It takes about two minutes. flash-kmeans is measured where it is
-installed; it is not needed for anything else. With `--tiny` all of it runs on a CPU in a moment,
-and no row is kept.
+results/benchmarks.jsonl. It takes about two minutes. With `--tiny` all of it runs on a CPU in a
+moment, and no row is kept.
 """
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from importlib.util import find_spec
 from time import perf_counter
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from fedjigsaw import Jigsaw
 from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats
 from fedjigsaw.engine import aggregate_round
 from fedjigsaw.kernels.backends import TORCH, VARIABLE, Backend, default_backend, name_of
-from fedjigsaw.kernels.device import lloyd
-from fedjigsaw.kernels.device.backend import DeviceBackend, best_device
+from fedjigsaw.kernels.device.backend import DeviceBackend
 from fedjigsaw.kernels.kmeans import Problem, kmeans_many
 from fedjigsaw.messages import Broadcast, Model, Summary
 from measuring import Row, alternate, received_summaries, run_benchmarks, seconds_of
 
 TINY = "--tiny" in sys.argv
-ITERATIONS = 20
-LARGE = (1_000, 8, 10) if TINY else (1_000_000, 128, 1000)  # rows, columns, clusters
-HEADS = [(200, 8, 10)] if TINY else [(5_000, 128, 300), (5_000, 128, 1000)]  # of DeepFeCA
+# of DeepFeCA: rows, columns, clusters
+HEADS = [(200, 8, 10)] if TINY else [(5_000, 128, 300), (5_000, 128, 1000)]
 N_CLIENTS, N_HEADS = (1, 2) if TINY else (10, 30)  # three heads of each client
 SIZES = (  # around the size from where on the GPU is used
     [(50, 2, 5)]
@@ -51,93 +46,6 @@ PATIENCE = 90.0  # seconds after which the server is no longer measured on a CPU
 STARTED = perf_counter()
 
 
-def gpu_lloyd(repeats: int = 3) -> Iterator[Row]:
-    """Measure Lloyd's iterations of a large problem, all from the same rows as first centers.
-
-    The objective is that of the last centers. Target: 1.5 times flash-kmeans in single precision.
-    """
-    n, d, k = LARGE
-    device = best_device()
-    generator = torch.Generator(device).manual_seed(0)
-    draw = partial(torch.randn, device=device, generator=generator)
-    true = draw(k, d)
-    rows = true[torch.randint(k, (n,), device=device, generator=generator)] + draw(n, d)
-    start = rows[torch.randperm(n, device=device, generator=generator)[:k]].clone()
-    found: dict[str, Tensor] = {}
-    works: dict[str, Callable[[], object]] = {
-        "ours": partial(_ours, rows, start, found),
-        "torch": partial(_plain, rows, start, found),
-    }
-    if find_spec("flash_kmeans"):
-        for name, kind in (("flash", torch.float32), ("flash_bf16", torch.bfloat16)):
-            works[name] = partial(_flash, name, rows.to(kind), start, found)
-    for work in works.values():
-        work()  # compile
-    times = alternate({name: partial(_waiting, work) for name, work in works.items()}, repeats)
-    first = found["ours"]
-    works["ours"]()
-    objectives = {name: _objective(rows, centers) for name, centers in found.items()}
-    row: Row = {
-        "benchmark": "gpu_lloyd",
-        "n_rows": n,
-        "n_columns": d,
-        "n_clusters": k,
-        "iterations": ITERATIONS,
-        **{f"{name}_milliseconds": 1e3 * t / ITERATIONS for name, t in times.items()},
-        **{f"{name}_objective": o / objectives["torch"] for name, o in objectives.items()},
-        "same_bits": bool(torch.equal(first, found["ours"])),
-        **_machine(),
-        "target": "ratio <= 1.5",
-    }
-    if "flash" in times:
-        row["ratio"] = times["ours"] / times["flash"]
-    yield row
-
-
-def _ours(rows: Tensor, start: Tensor, found: dict[str, Tensor]) -> None:
-    found["ours"] = _lloyd(rows, start)
-
-
-def _plain(rows: Tensor, start: Tensor, found: dict[str, Tensor]) -> None:
-    with _fused_from(sys.maxsize):
-        found["torch"] = _lloyd(rows, start)
-
-
-def _lloyd(rows: Tensor, start: Tensor) -> Tensor:
-    never = torch.tensor(-1.0, device=rows.device)
-    return lloyd.lloyd(rows, start[None], rows.new_ones(len(rows)), ITERATIONS, never)[0][0]
-
-
-@contextmanager
-def _fused_from(n_pairs: int) -> Iterator[None]:
-    """Use fused kernels for so many pairs of rows and centers, and more."""
-    before, lloyd.FUSED = lloyd.FUSED, n_pairs
-    yield
-    lloyd.FUSED = before
-
-
-def _flash(name: str, rows: Tensor, start: Tensor, found: dict[str, Tensor]) -> None:
-    from flash_kmeans import batch_kmeans_Euclid
-
-    first = start[None].to(rows.dtype)
-    done = batch_kmeans_Euclid(
-        rows[None], len(start), max_iters=ITERATIONS, tol=-1.0, init_centroids=first
-    )
-    found[name] = done[1][0].float()
-
-
-def _objective(rows: Tensor, centers: Tensor) -> float:
-    labels, _ = lloyd.nearest(rows, centers)
-    parts = zip(torch.split(rows, 2**16), torch.split(labels, 2**16), strict=True)
-    return sum(float((part - centers[at]).double().square().sum()) for part, at in parts)
-
-
-def _waiting(work: Callable[[], object]) -> None:
-    work()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
 def _machine() -> Row:
     name = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
     return {"device": name, "torch": torch.__version__, "threads": available_threads()}
@@ -148,14 +56,11 @@ def gpu_heads(repeats: int = 2) -> Iterator[Row]:
     for n, d, k in HEADS:
         sets = [X for X in _sets(n, d, N_CLIENTS) for _ in range(N_HEADS // N_CLIENTS)]
         backend = DeviceBackend(quick_seeds=True)
-        works = {
-            name: partial(_heads, sets, k, backend, least)
-            for name, least in (("torch", sys.maxsize), ("fused", 0))
-        }
-        works["fused"]()  # compile
-        times = alternate(works, repeats)
+        work = partial(_heads, sets, k, backend)
+        work()  # load libraries
+        times = alternate({"torch": work}, repeats)
         few = 2  # on a CPU, all of them would take long
-        times["cpu"] = seconds_of(partial(_heads, sets[:few], k, _on_cpu(), 0))
+        times["cpu"] = seconds_of(partial(_heads, sets[:few], k, _on_cpu()))
         yield {
             "benchmark": "gpu_heads",
             "n_rows": n,
@@ -163,16 +68,14 @@ def gpu_heads(repeats: int = 2) -> Iterator[Row]:
             "n_clusters": k,
             "n_problems": N_HEADS,
             "torch_milliseconds": 1e3 * times["torch"] / N_HEADS,
-            "fused_milliseconds": 1e3 * times["fused"] / N_HEADS,
             "cpu_milliseconds": 1e3 * times["cpu"] / few,
             "cpu_backend": name_of(_on_cpu()),
             **_machine(),
         }
 
 
-def _heads(sets: list[Floats], k: int, backend: Backend, least: int) -> None:
-    with _fused_from(least):
-        kmeans_many(_problems(sets, k), backend=backend, n_init=1, max_iter=20)
+def _heads(sets: list[Floats], k: int, backend: Backend) -> None:
+    kmeans_many(_problems(sets, k), backend=backend, n_init=1, max_iter=20)
 
 
 def gpu_clients(repeats: int = 2) -> Iterator[Row]:
@@ -260,7 +163,6 @@ def _problems(sets: list[Floats], k: int) -> list[Problem]:
 
 
 BENCHMARKS = {
-    "gpu_lloyd": gpu_lloyd,
     "gpu_heads": gpu_heads,
     "gpu_clients": gpu_clients,
     "gpu_server": gpu_server,

@@ -14,7 +14,7 @@ from fedjigsaw.cli._app import all_commands, app
 
 EXTRAS = (
     *("PIL", "cryptography", "daal", "flwr", "httpx", "jinja2", "matplotlib"),
-    *("numba", "onnx", "opendp", "openpyxl", "pandas", "polars", "prometheus_client", "sklearnex"),
+    *("numba", "opendp", "openpyxl", "pandas", "polars", "prometheus_client", "sklearnex"),
     *("torch", "uvicorn"),
 )
 SCRIPT = f"""
@@ -83,7 +83,7 @@ COMMANDS = {
     "deep train --data photos -o net": "deep",
     "deep evaluate net --data photos": "deep",
     "deep embed photos --model net -o a.npy": "deep",
-    "deep export net -o net.onnx": "deep",
+    "deep export net -o net.safetensors": "deep",
     # options of commands that work without
     "demo -o demo.svg --force": "plots",
     "compare a.csv b.csv -k 2 --html page.html": "report",

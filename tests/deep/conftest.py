@@ -42,10 +42,10 @@ def small():
 def shallow(monkeypatch):
     """Networks of two blocks instead of three, which take less time to compile."""
 
-    def build(name, size, *, norm="batch", seed=0):
+    def build(name, size, *, seed=0):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return network.Network((16, 32), 1, 32, 32, 1, norm)
+            return network.Network((16, 32), 1, 32, 32, 1)
 
     for module in (network, trainer):
         monkeypatch.setattr(module, "build", build)

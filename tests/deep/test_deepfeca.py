@@ -54,7 +54,7 @@ def test_it_learns(digits, seed):
         execution=Execution(device="cpu"),
         random_state=seed,
     )
-    deep.load_model(initial_model("small", "batch", seed))
+    deep.load_model(initial_model("small", seed))
     untrained = evaluate(deep, digits)["linear_accuracy"]
     deep.fit(digits.train, clients=clients)
     assert evaluate(deep, digits)["linear_accuracy"] > untrained + 0.03
@@ -166,9 +166,8 @@ def plain(small, few):
 @pytest.mark.parametrize(
     "option",
     [
-        {"norm": "group"}, {"batch_norm": "recalibrate"}, {"ema": 0.9}, {"server_momentum": 0.9},
-        {"proximal": 0.1}, {"assignment": "balanced"}, {"recluster_every": 2}, {"small_crops": 1},
-        {"cluster_view": "plain"}, {"warmup_rounds": 1}, {"views": 1}, {"temperature": 0.2},
+        {"batch_norm": "recalibrate"}, {"ema": 0.9}, {"server_momentum": 0.9}, {"small_crops": 1},
+        {"warmup_rounds": 1}, {"views": 1}, {"temperature": 0.2},
     ],
     ids=lambda option: next(iter(option)),
 )  # fmt: skip
@@ -185,7 +184,7 @@ def test_every_option_trains_and_matters(small, few, plain, option):
 def test_collapse_is_reported_and_survived(small):
     """The same image everywhere: one projection, one cluster, and no crash."""
     images = np.full((60, 3, 8, 8), 77, dtype=np.uint8)
-    deep = small(4, cluster_view="plain").fit(images, clients=np.arange(60) % 3)
+    deep = small(4, crop=1.0, color=0.0, grayscale=0.0).fit(images, clients=np.arange(60) % 3)
     last = deep.states_[-1]
     assert last["collapsed"]
     assert last["clusters_used"] == 1

@@ -1,8 +1,5 @@
 """Several heads in one message, and side by side."""
 
-from contextlib import contextmanager
-from threading import Event
-
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
@@ -56,35 +53,6 @@ def test_heads_run_side_by_side_with_streams_of_their_own():
     assert first == again
     assert [head for head, _ in first] == [0, 1, 2]
     assert len({draw for _, draw in first}) == 3
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_one_thread_for_all_heads_until_the_last_is_done():
-    """The first head is done before the second one looks; afterwards all is as it was."""
-
-    def threads():
-        return [pool["num_threads"] for pool in threadpool_info()]
-
-    def work(head, rng):
-        if head:
-            assert first_is_done.wait(10)
-            return set(threads())
-        return None
-
-    first_is_done, before = Event(), threads()
-    alone = heads.one_thread_inside
-
-    @contextmanager
-    def noted():
-        with alone():
-            yield
-        first_is_done.set()
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(heads, "one_thread_inside", noted)
-        found = heads.for_each(work, 2, np.random.default_rng(0))
-    assert found == [None, {1}]
-    assert threads() == before
 
 
 def test_an_error_in_a_head_comes_through():

@@ -1,10 +1,9 @@
 """Clients in threads of one process: the same bits, each client in its own thread."""
 
-import warnings
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
-from threading import Event, Thread, get_ident
+from threading import Thread, get_ident
 from time import sleep
 
 import numpy as np
@@ -13,7 +12,6 @@ import pytest
 from doubles import CountsThreads, FailsOnNegative
 from fedjigsaw import Client, FeCA, SerialEngine, run_rounds
 from fedjigsaw.deep.lanes import ThreadEngine
-from fedjigsaw.errors import ParameterError
 from fedjigsaw.messages import Broadcast, Failure
 
 TwoThreads = partial(ThreadEngine, n_threads=2, start=int)
@@ -52,11 +50,6 @@ def test_a_run_goes_on_with_enough_clients():
     assert model == run_rounds(method, SerialEngine(people[::2]), seed=0).model
 
 
-def test_bad_number_of_threads():
-    with pytest.raises(ParameterError, match="n_threads of ThreadEngine"):
-        ThreadEngine([], n_threads=0, start=int)
-
-
 def test_a_client_stays_on_its_thread():
     """The largest alone, the three others together; in every round the same."""
 
@@ -77,42 +70,6 @@ def test_a_client_stays_on_its_thread():
     assert len(places) == 3  # sizes 6 and 24, and 8 twice
     by_thread = {t: sorted(r for r, own in places if own == t) for t in set(started)}
     assert sorted(by_thread.values()) == [[6, 8], [24]]
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_one_thread_until_the_last_is_done():
-    """The first thread to end must not give libraries their threads back."""
-    first_is_in, second_is_in, first_is_done = Event(), Event(), Event()
-
-    class Looks(CountsThreads):
-        def summarize(self, X, broadcast, rng):
-            if len(X) == 3:
-                first_is_in.set()
-                assert second_is_in.wait(60)
-            else:
-                second_is_in.set()
-                assert first_is_done.wait(60)
-            return super().summarize(X, broadcast, rng)
-
-    people = clients(Looks(2), a=GOOD, b=[*GOOD, [5.0]])
-    with TwoThreads(people) as engine:
-        first, second = (engine._threads[place] for place in engine._places)
-        second.submit(first_is_in.wait, 60)
-        replies = []
-        asked = Thread(target=lambda: replies.extend(engine.gather(Broadcast(0, 0))))
-        asked.start()
-        assert second_is_in.wait(60)
-        first.submit(first_is_done.set)  # it comes after the first client's answer
-        asked.join()
-    assert set(replies[1].tensors["threads"].tolist()) == {1}
-
-
-def test_warnings_are_as_before(grid):
-    data, ids = grid
-    before = list(warnings.filters)
-    for _ in range(5):
-        FeCA(15, random_state=5).fit(data.X, clients=ids, engine=TwoThreads)
-    assert warnings.filters == before
 
 
 def test_what_has_not_begun_is_not_begun_after_an_end():

@@ -4,26 +4,18 @@ import numpy as np
 import pytest
 import torch
 
-from fedjigsaw.deep.network import NETWORKS, NORMS, FlatWeights, build
+from fedjigsaw.deep.network import NETWORKS, FlatWeights, build
 from fedjigsaw.errors import MessageError, ParameterError
 
 CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("norm", NORMS)
-def test_shapes(name, norm):
-    network = build(name, (32, 32), norm=norm).eval()
+def test_shapes(name):
+    network = build(name, (32, 32)).eval()
     x = torch.zeros(2, 3, 32, 32)
     assert network.features(x).shape == (2, network.n_features)
     assert network(x).shape == (2, network.n_projections)
-
-
-def test_resnet18_has_the_usual_number_of_weights():
-    network = build("resnet18", (32, 32))
-    backbone = sum(p.numel() for n, p in network.named_parameters() if not n.startswith("head"))
-    assert backbone == 11_168_832  # torchvision's 11,176,512 with a 7 x 7 stem, less its 7,680 more
-    assert network.n_features == 512
 
 
 def test_larger_images_are_halved_once_more():
@@ -32,15 +24,6 @@ def test_larger_images_are_halved_once_more():
     assert large.stem.stride == (2, 2)
     shapes = [{n: t.shape for n, t in net.state_dict().items()} for net in (small, large)]
     assert shapes[0] == shapes[1]  # so the server need not know how large images are
-
-
-def test_width_counts_like_height():
-    """A wide image has as many pixels as a high one."""
-    strides = {
-        size: build("small", size).stem.stride[0]
-        for size in ((16, 128), (128, 16), (8, 40), (40, 8))
-    }
-    assert strides == {(16, 128): 2, (128, 16): 2, (8, 40): 1, (40, 8): 1}
 
 
 def test_the_seed_makes_the_weights_and_leaves_torch_alone():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedjigsaw.deep.images import left_out, load
+from fedjigsaw.deep.images import load
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import npz
 
@@ -65,6 +65,10 @@ def test_images_of_an_npz_are_of_one_size(tmp_path, pictures):
             {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(2)},
             "labels of .* whole numbers",
         ),
+        (
+            {"images": np.zeros((2, 3, 8, 8), np.uint8), "x_train": np.zeros(3)},
+            "both x_train and images",
+        ),
         ({"images": np.array([None, 1])}, "is not an NPZ file of plain arrays: 'images' has Pyth"),
     ],
 )
@@ -72,18 +76,6 @@ def test_bad_npz(tmp_path, arrays, message):
     np.savez(tmp_path / "bad.npz", **arrays)
     with pytest.raises(DataError, match=message):
         load(tmp_path / "bad.npz")
-
-
-def test_arrays_of_an_npz_that_are_not_used_are_named(tmp_path, pictures):
-    labels, path = np.arange(12) % 2, tmp_path / "some.NPZ"
-    arrays = {"x_train": pictures, "x_test": pictures, "y_test": labels, "images": pictures[:2]}
-    with path.open("wb") as file:
-        np.savez(file, **arrays)
-    said = "Left out images (there is x_train), y_test (it needs x_test and y_train)."
-    assert left_out(path, load(path)) == said
-    with path.open("wb") as file:
-        np.savez(file, images=pictures, labels=labels)
-    assert left_out(path, load(path)) is None
 
 
 def test_an_npz_that_cannot_be_unpacked(tmp_path):

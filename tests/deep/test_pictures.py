@@ -2,8 +2,6 @@
 
 import os
 import stat
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -94,13 +92,6 @@ def test_names_may_have_any_characters(cache, files):
     odd = [file.rename(file.with_name(f"a\n{file.stem} \udcff.png")) for file in files]
     np.testing.assert_array_equal(read_pictures(odd, 8), decoded(odd, 8))
     assert len(list(cache.iterdir())) == 1
-
-
-def test_a_process_starts_without_torch(cache):
-    """Importing it takes longer than decoding thousands of images."""
-    code = "import sys, runpy; runpy.run_path(sys.argv[1]); print('torch' in sys.modules)"
-    words = [sys.executable, "-c", code, _decode.__file__]
-    assert subprocess.run(words, capture_output=True, check=True, text=True).stdout == "False\n"
 
 
 def test_few_files_are_not_cached(cache, files, monkeypatch):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from fedjigsaw.cli import deep_train as commands
 from fedjigsaw.deep import DeepFeCA, Execution
 from fedjigsaw.deep.recipes import RECIPES
 from fedjigsaw.io.rows import read_rows
@@ -30,7 +29,3 @@ def test_the_best_is_what_its_rows_were_made_with():
     then = {**DeepFeCA().configuration(), **last["config"]}
     compared = config.keys() - others
     assert {n: then[n] for n in compared} == {n: config[n] for n in compared}
-
-
-def test_the_command_line_offers_them_all():
-    assert list(RECIPES) == commands.RECIPES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedjigsaw.deep import DeepFeCA, Objective, Schedule
+from fedjigsaw.deep import DeepFeCA, Schedule
 from fedjigsaw.deep.schedule import Step, n_steps, plan
 
 
@@ -20,26 +20,16 @@ def test_the_plan_of_a_clusterer_that_takes_two_rounds():
 
 
 @pytest.mark.parametrize("batch_norm", ["average", "recalibrate"])
-@pytest.mark.parametrize("statistics", [True, False])
-@pytest.mark.parametrize(("rounds", "every", "inner"), [(1, 1, 1), (7, 3, 2), (6, 3, 1), (2, 9, 4)])
-def test_steps_are_counted_as_they_are_planned(batch_norm, statistics, rounds, every, inner):
-    schedule = Schedule(n_rounds=rounds, recluster_every=every, batch_norm=batch_norm)
-    options = {"has_statistics": statistics, "cluster_rounds": inner}
-    assert n_steps(schedule, **options) == len(plan(schedule, **options))
+@pytest.mark.parametrize(("rounds", "inner"), [(1, 1), (7, 2), (6, 1), (2, 4)])
+def test_steps_are_counted_as_they_are_planned(batch_norm, rounds, inner):
+    schedule = Schedule(n_rounds=rounds, batch_norm=batch_norm)
+    assert n_steps(schedule, inner) == len(plan(schedule, inner))
 
 
 def test_statistics_are_measured_again_after_every_round():
     schedule = Schedule(n_rounds=2, batch_norm="recalibrate")
-    kinds = [step.kind for step in plan(schedule, has_statistics=True, cluster_rounds=1)]
+    kinds = [step.kind for step in plan(schedule, 1)]
     assert kinds == ["calibrate", *["cluster", "train", "calibrate"] * 2]
-
-
-def test_group_norm_has_no_statistics_and_clusters_may_be_kept():
-    deep = DeepFeCA(
-        2, objective=Objective(norm="group"), schedule=Schedule(n_rounds=3, recluster_every=2)
-    )
-    kinds = [step.kind for step in deep.plan()]
-    assert kinds == ["cluster", "train", "train", "cluster", "train"]
 
 
 def test_the_learning_rate_rises_then_falls():

@@ -60,6 +60,13 @@ def test_weights_that_do_not_fit_are_refused(other, message):
         server.check_weights(other, MODEL, statistics_only=False)
 
 
+def test_a_variance_is_not_negative():
+    good, bad = (sent(1, "b", **{"n.running_var": [value]}) for value in (1.0, -1.0))
+    server.check_weights(good, Model([[0.0]], tensors=good.tensors), statistics_only=True)
+    with pytest.raises(MessageError, match="Client 'b' sent a negative variance"):
+        server.check_weights(bad, Model([[0.0]], tensors=good.tensors), statistics_only=True)
+
+
 def test_statistics_come_alone():
     alone, more = sent(1, **{"n.running_mean": [1.0]}), sent(1, w=[1.0])
     server.check_weights(alone, MODEL, statistics_only=True)
@@ -85,9 +92,11 @@ GOOD_REPORT = {
         {"report.loss": np.array(np.inf)},
         {"report.sizes": np.array([1])},
         {"report.sizes": np.array([1, -2])},
+        {"report.sizes": np.array([1, 4])},
         {"report.sizes": np.array([1.0, 2.0])},
         {"report.mean_projection": np.array([0.5, 0.5])},
         {"report.mean_projection": np.array([np.nan])},
+        {"report.mean_projection": np.array([2.0])},
     ],
     ids=str,
 )
@@ -140,10 +149,10 @@ def test_teacher_weights_by_hand():
 
 
 def test_the_first_model_follows_from_the_seed():
-    a = initial_model("small", "batch", 1)
+    a = initial_model("small", 1)
     initial_model.cache_clear()
-    assert initial_model("small", "batch", 1) == a
-    assert initial_model("small", "batch", 2) != a
+    assert initial_model("small", 1) == a
+    assert initial_model("small", 2) != a
 
 
 def test_fill_up_adds_the_farthest_and_no_copies():

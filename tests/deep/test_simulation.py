@@ -8,7 +8,6 @@ import pytest
 from fedjigsaw import partition
 from fedjigsaw.deep import simulation
 from fedjigsaw.deep.images import ImageSet
-from fedjigsaw.deep.progress import progress_line
 from fedjigsaw.errors import DataError
 
 
@@ -66,23 +65,3 @@ def test_the_description_changes_with_the_images_and_with_the_clients(data):
     assert (first["dataset"], first["n_images"], first["image_size"]) == ("toy", 60, [8, 8])
     others = [simulation.describe_data(data, other) for other in (None, ids[::-1].copy())]
     assert len({one["fingerprint"] for one in (first, *others)}) == 3
-
-
-def test_a_round_in_one_line():
-    row = {
-        "rounds": 3, "loss": 1.5, "clusters_used": 9, "clusters": 10, "largest_share": 0.25,
-        "spread": 0.8, "round_seconds": 10.0, "cluster_seconds": 2.0, "views_per_second": 1234.0,
-    }  # fmt: skip
-    assert progress_line(row, 4) == (
-        "round 3/4, loss 1.500, 9/10 clusters, largest 25%, spread 0.80, "
-        "10.0 s (20% clustering), 1,234 views/s, 10 s left"
-    )
-    assert progress_line(row, 4, first=True).endswith("1,234 views/s")  # it had to get ready, too
-
-
-def test_one_image_is_spoken_of_as_one(data):
-    one = ImageSet("one", data.train[:1], data.train_labels[:1], data.test, None)
-    said = simulation.in_words(one, np.zeros(1, dtype=int))
-    assert said == "1 image of 8 x 8 pixels in 1 class; 1 client of 1 image"
-    bare = ImageSet("bare", data.train[:1], None, data.test, None)
-    assert simulation.in_words(bare, None) == "1 image of 8 x 8 pixels; in one place"

@@ -26,7 +26,7 @@ def data(digits, tmp_path_factory):
 
 def first_model():
     """Return a model as it is after the first step, which tells how large the images are."""
-    start = initial_model("small", "batch", 0)
+    start = initial_model("small", 0)
     return replace(start, tensors={**start.tensors, IMAGE_SIZE: np.array([8, 8])})
 
 
@@ -199,4 +199,4 @@ def test_files_that_are_left_out_are_told_before_the_first_question(tmp_path):
     here = ImageSite("a", str(tmp_path), device="cpu")
     assert here.check() is None
     (tmp_path / "6.heic").write_bytes(b"other")
-    assert here.check() == "Left out 1 file of other kinds (.heic)."
+    assert here.check() == "Left out 1 file: 1 .heic."

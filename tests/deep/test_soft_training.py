@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedjigsaw.deep.deepcluster import Prototypes
+from fedjigsaw.deep import client
+from fedjigsaw.deep.losses import Balance, assign
 from fedjigsaw.deep.network import initial_model
-from fedjigsaw.deep.soft_targets import assign
 from fedjigsaw.deep.trainer import Trainer
 from fedjigsaw.errors import ParameterError
 
@@ -18,16 +18,15 @@ CPU = torch.device("cpu")
 
 def train(trainer, images, **options):
     z = trainer.project(images, None)
-    prototypes = [Prototypes.of(z[:k], centered=False) for k in (4, 3)]
-    labels = torch.stack([p.label(z) for p in prototypes])
+    centers = [z[:k] for k in (4, 3)]
     given = {"epochs": 1, "rate": 0.05, "rng": np.random.default_rng(0), **options}
-    return trainer.train(images, labels, prototypes, **given)
+    return trainer.train(images, client.label(z, centers), centers, **given)
 
 
 def ready(small, few, sizes=(4, 3), **options):
     """Make a trainer with a batch in its buffers."""
     made = Trainer(small(list(sizes), **options).recipe, sizes, (3, 8, 8), CPU)
-    made.use(initial_model("small", "batch", 0), "weights")
+    made.use(initial_model("small", 0), "weights")
     images = torch.from_numpy(few[0][:32])
     z = made.project(images, None)
     made._set_centers([z[:k] for k in sizes])
@@ -41,23 +40,23 @@ def ready(small, few, sizes=(4, 3), **options):
 
 
 def predictions(trainer, which=None):
-    """Return each view's log-probabilities, and its soft assignment without balance."""
+    """Return each view's log-probabilities and soft assignment, before a step changes the balance."""
     draws = trainer._draws if which is None else trainer._draws[which]
     x = trainer._augment(trainer._images.repeat(len(draws) // 32, 1, 1, 1), draws)
     z = F.normalize(trainer.network(x), dim=1)
     logits = trainer._bias + z @ trainer._centers.T / trainer.recipe.objective.temperature
     parts = (F.log_softmax(part, dim=1) for part in logits.split(trainer.sizes, dim=1))
     softness = trainer.recipe.objective.target_softness
-    return torch.cat(list(parts), dim=1), assign(
-        z, trainer._centers, trainer._bias, trainer.sizes, softness, None
-    )
+    balance = Balance(trainer._balance.wanted, trainer._balance.running.clone())
+    given = (z, trainer._centers, trainer._bias, trainer.sizes)
+    return torch.cat(list(parts), dim=1), assign(*given, softness, balance)
 
 
 @pytest.mark.parametrize("sizes", [(4, 4), (4, 3)])
 def test_a_view_must_predict_the_other(small, few, sizes):
-    trainer = ready(small, few, sizes, targets="swapped", target_balance="none")
-    loss = trainer.loss()
+    trainer = ready(small, few, sizes, targets="swapped")
     logs, found = predictions(trainer)
+    loss = trainer.loss()
     by_hand = -(found.roll(32, dims=0) * logs).sum() / (64 * 2)
     assert float(loss.detach()) == pytest.approx(float(by_hand.detach()), rel=1e-5)
     own = -(found * logs).sum() / (64 * 2)
@@ -71,26 +70,19 @@ def test_a_view_must_predict_the_other(small, few, sizes):
 
 
 def test_of_three_views_the_mean_of_the_others_is_predicted(small, few):
-    trainer = ready(small, few, views=3, targets="swapped", target_balance="none")
-    loss = trainer.loss()
+    trainer = ready(small, few, views=3, targets="swapped")
     logs, found = predictions(trainer)
+    loss = trainer.loss()
     others = (found.roll(32, dims=0) + found.roll(64, dims=0)) / 2
     assert float(loss.detach()) == pytest.approx(float(-(others * logs).sum() / 192), rel=1e-5)
 
 
-def test_with_equal_views_each_predicts_itself(small, few):
-    trainer = ready(small, few, targets="swapped", target_balance="none")
-    trainer._draws[32:].copy_(trainer._draws[:32])
-    logs, found = predictions(trainer)
-    assert float(trainer.loss().detach()) == pytest.approx(float(-(found * logs).sum() / 128))
-
-
 def test_small_crops_predict_the_large_views(small, few):
     """If the large views are all the same, the mean of their assignments is that of each."""
-    trainer = ready(small, few, small_crops=2, targets="swapped", target_balance="none")
+    trainer = ready(small, few, small_crops=2, targets="swapped")
     trainer._draws[32:64].copy_(trainer._draws[:32])
-    loss = float(trainer.loss().detach())
     logs, found = predictions(trainer, slice(64))
+    loss = float(trainer.loss().detach())
     large = float(-(found * logs).sum() / (64 * 2))
     x = trainer._augment_small(trainer._images.repeat(2, 1, 1, 1), trainer._draws[64:])
     z = F.normalize(trainer.network(x), dim=1)
@@ -118,7 +110,7 @@ def test_the_teacher_follows_slowly(small, few):
     for momentum in (0.0, 0.9, 1.0):
         options = {"targets": "teacher", "teacher_momentum": momentum}
         trainer = Trainer(small([4, 3], **options).recipe, [4, 3], (3, 8, 8), CPU)
-        trainer.use(initial_model("small", "batch", 0), "weights")
+        trainer.use(initial_model("small", 0), "weights")
         n = trainer.weights.n_parameters
         start = trainer.weights.vector[:n].clone()
         train(trainer, images, epochs=1)
@@ -141,7 +133,7 @@ def test_training_with_soft_targets_is_repeatable(small, few, targets):
     """Nothing is left from an earlier round: shares, teacher and running means start anew."""
     images = torch.from_numpy(few[0])
     trainer = Trainer(small([4, 3], targets=targets).recipe, [4, 3], (3, 8, 8), CPU)
-    trainer.use(initial_model("small", "batch", 0), "weights")
+    trainer.use(initial_model("small", 0), "weights")
     start = trainer.weights.vector.clone()
     first = train(trainer, images, epochs=1)
     once = trainer.weights.vector.clone()
@@ -184,8 +176,8 @@ def plain(small, few):
 @pytest.mark.parametrize(
     "option",
     [
-        {"targets": "stored"}, {"target_softness": 1.0}, {"target_balance": "none"},
-        {"target_balance": "even"}, {"stored_share": 0.5}, {"warmup_rounds": 1},
+        {"targets": "stored"}, {"target_softness": 1.0}, {"stored_share": 0.5},
+        {"warmup_rounds": 1},
         {"targets": "teacher"}, {"targets": "teacher", "teacher_momentum": 0.5},
     ],
     ids=lambda option: "-".join(map(str, option.values())),
@@ -206,13 +198,6 @@ def test_warmup_rounds_have_stored_labels(small, few):
     )
     assert stored[0]["loss"] == pytest.approx(swapped[0]["loss"], rel=1e-5)
     assert abs(stored[1]["loss"] - swapped[1]["loss"]) > 1e-3
-
-
-def test_settings_that_do_not_apply_change_nothing(small, few):
-    images, clients = few
-    others = {"target_softness": 1.0, "stored_share": 0.5, "teacher_momentum": 0.5}
-    one, other = (small(**o).fit(images, clients=clients).model_.tensors for o in ({}, others))
-    assert all(a.tobytes() == other[name].tobytes() for name, a in one.items())
 
 
 @pytest.mark.parametrize("targets", ["swapped", "teacher"])

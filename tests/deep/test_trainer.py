@@ -1,7 +1,5 @@
 """Projections, calibration and training at one client."""
 
-import math
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -9,9 +7,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedjigsaw.deep.deepcluster import ABSENT, Prototypes
-from fedjigsaw.deep.network import FlatWeights, initial_model
-from fedjigsaw.deep.trainer import OnDevice, Trainer, batches
+from fedjigsaw.deep import client
+from fedjigsaw.deep.network import initial_model
+from fedjigsaw.deep.trainer import Trainer, batches
 
 CPU = torch.device("cpu")
 
@@ -32,7 +30,7 @@ def test_a_small_client_fills_its_batch_up(rng):
 @pytest.fixture
 def trainer(small):
     made = Trainer(small([4, 3]).recipe, [4, 3], (3, 8, 8), CPU)
-    made.use(initial_model("small", "batch", 0), "weights")
+    made.use(initial_model("small", 0), "weights")
     return made
 
 
@@ -60,31 +58,9 @@ def test_images_of_64_pixels_are_learned(small, rng):
 
 def train(trainer, images, **options):
     z = trainer.project(images, None)
-    prototypes = [Prototypes.of(z[:k], centered=False) for k in (4, 3)]
-    labels = torch.stack([p.label(z) for p in prototypes])
+    centers = [z[:k] for k in (4, 3)]
     given = {"epochs": 3, "rate": 0.05, "rng": np.random.default_rng(0), **options}
-    return trainer.train(images, labels, prototypes, **given)
-
-
-def test_a_model_is_put_on_the_device_once_for_all(small, monkeypatch):
-    """Also where the next model has the same weights, as after a step of clustering."""
-    put, times = FlatWeights.flatten, []
-
-    def counted(self, arrays):
-        times.append(1)
-        return put(self, arrays)
-
-    monkeypatch.setattr(FlatWeights, "flatten", counted)
-    shared = OnDevice()
-    both = [Trainer(small([4, 3]).recipe, [4, 3], (3, 8, 8), CPU, shared) for _ in range(2)]
-    model, other = (initial_model("small", "batch", seed) for seed in (0, 1))
-    same = replace(model, centers=np.ones((3, model.centers.shape[1])))
-    for given, n_times in ((model, 1), (same, 1), (other, 2), (model, 3)):
-        for one in both:
-            one.use(given, "weights")
-            for name, array in one.weights.save().items():
-                np.testing.assert_array_equal(array, given.tensors[f"weights.{name}"])
-        assert len(times) == n_times
+    return trainer.train(images, client.label(z, centers), centers, **given)
 
 
 def test_features_are_the_same_where_training_is_in_half_precision(trainer, few):
@@ -122,7 +98,7 @@ def test_a_step_is_that_of_torchs_sgd(small, few, momentum):
     ours, theirs = (Trainer(made.recipe, [4], (3, 8, 8), CPU) for _ in range(2))
     images = torch.from_numpy(few[0][:16])
     for trainer in (ours, theirs):
-        trainer.use(initial_model("small", "batch", 0), "weights")
+        trainer.use(initial_model("small", 0), "weights")
         trainer._set_centers(
             [F.normalize(torch.randn(4, 32, generator=torch.Generator().manual_seed(0)))]
         )
@@ -158,7 +134,7 @@ def test_compiled_training_is_the_same_and_compiled_once(small, few, monkeypatch
     images, vectors = torch.from_numpy(few[0][:64]), []
     for compiled in (False, True, True):  # what one trainer compiled serves the next
         trainer = Trainer(small([4, 3], compile=compiled).recipe, [4, 3], (3, 8, 8), CPU)
-        trainer.use(initial_model("small", "batch", 0), "weights")
+        trainer.use(initial_model("small", 0), "weights")
         trainer.half = half
         start = trainer.weights.vector.clone()
         train(trainer, images, epochs=1, rate=0.01)
@@ -171,26 +147,6 @@ def test_compiled_training_is_the_same_and_compiled_once(small, few, monkeypatch
         assert (other - plain).norm() < (0.1 if half else 1e-2) * (plain - origin).norm()
 
 
-def test_the_proximal_term_keeps_weights_near(small, few):
-    images = torch.from_numpy(few[0])
-    moved = []
-    for proximal in (0.0, 1.0):
-        trainer = Trainer(small([4, 3], proximal=proximal).recipe, [4, 3], (3, 8, 8), CPU)
-        trainer.use(initial_model("small", "batch", 0), "weights")
-        n = trainer.weights.n_parameters
-        before = trainer.weights.vector[:n].clone()
-        train(trainer, images)
-        moved.append(float((trainer.weights.vector[:n] - before).norm()))
-    assert moved[1] < 0.8 * moved[0]
-
-
-def test_small_crops_are_used(small, few):
-    images = torch.from_numpy(few[0])
-    trainer = Trainer(small([4, 3], small_crops=2).recipe, [4, 3], (3, 8, 8), CPU)
-    trainer.use(initial_model("small", "batch", 0), "weights")
-    assert math.isfinite(train(trainer, images))
-
-
 def test_calibration_measures_the_images(trainer, few):
     images = torch.from_numpy(few[0])
     trainer.calibrate(images, 0)
@@ -200,23 +156,3 @@ def test_calibration_measures_the_images(trainer, few):
     out = torch.cat(seen)
     assert float(out.mean()) == pytest.approx(0, abs=0.1)
     assert float(out.var()) == pytest.approx(1, abs=0.2)
-
-
-def test_projections_are_cached_until_the_weights_change(trainer, few):
-    images = torch.from_numpy(few[0])
-    first = trainer.cached_projections(images, 3)
-    assert trainer.cached_projections(images, 3) is first
-    assert not torch.equal(trainer.cached_projections(images, 4), first)
-    trainer.weights.vector.mul_(1.5)
-    assert not torch.equal(trainer.cached_projections(images, 3), first)
-
-
-def test_projections_have_length_one(trainer, few):
-    z = trainer.project(torch.from_numpy(few[0]), 5)
-    torch.testing.assert_close(z.norm(dim=1), torch.ones(len(z)))
-
-
-def test_heads_with_fewer_centers_leave_their_places_empty(trainer):
-    trainer._set_centers([torch.ones(2, 32), torch.full((3, 32), 2.0)])
-    assert trainer._bias.tolist() == [0, 0, ABSENT, ABSENT, 0, 0, 0]
-    assert trainer._centers[[0, 1, 4, 6], 0].tolist() == [1, 1, 2, 2]

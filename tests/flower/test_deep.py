@@ -98,8 +98,7 @@ def question(deep, number=0, model=None):
     [
         {"clusterer": "feca"},
         {"clusterer": "jigsaw", "n_clusters": [6, 4], "ema": 0.5, "server_momentum": 0.3},
-        {"clusterer": "fuzzy", "clusterer_params": {"n_rounds": 1}, "norm": "group"},
-        {"clusterer": "jigsaw", "ema": 0.5, "server_momentum": 0.3, "wire": "bf16"},
+        {"clusterer": "fuzzy", "clusterer_params": {"n_rounds": 1}},
     ],
     ids=str,
 )

@@ -100,7 +100,7 @@ def test_a_question_that_asks_for_too_much_is_refused_at_once(site, settings):
 
 def weights(**changed):
     """The first network, with other centers or tensors."""
-    start = initial_model("small", "batch", 0)
+    start = initial_model("small", 0)
     width = start.centers.shape[1]
     rng = np.random.default_rng(0)
     centers = changed.pop("centers", rng.normal(size=(5, width)))
@@ -136,7 +136,7 @@ def test_a_crafted_model_is_a_message_that_cannot_be_used(site, model):
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_network_that_makes_no_numbers_of_images_is_refused(site, number):
     """In compiled k-means, NaN led to writes beyond the ends of arrays."""
-    start = initial_model("small", "batch", 0).tensors
+    start = initial_model("small", 0).tensors
     large = {n: np.full(a.shape, 9e5, a.dtype) for n, a in start.items() if n.startswith("weights")}
     with pytest.raises(MessageError, match="gives NaN or infinity"):
         site.answer(ask(number, weights(**large)))

@@ -89,7 +89,7 @@ def said_by(*words):
 
 
 def test_the_best_recipe_makes_a_network_that_the_commands_of_deep_read(clinic):
-    code, printed = clinic.run("network", *asked("--wire", "bf16"))
+    code, printed = clinic.run("network", *asked())
     assert code == 0, clinic.story(printed)
     assert "2 sites, 170 images -> 10 centers" in printed  # five of each site are to validate on
     path, features = clinic.folder / "network", clinic.folder / "features.npy"

@@ -441,7 +441,6 @@ def test_a_network_learns_from_images_at_the_sites(clinic):
         clinic.start_site(name, data=clinic.folder / f"{name}.npz", kind="--images")
     wait_for(lambda: clinic.connected() == list(NAMES), "sites to connect again")
     params = {"network": "small", "n_rounds": 1, "local_epochs": 1, "batch_size": 32}
-    params["norm"] = "group"  # one question less
     options = [word for name, value in params.items() for word in ("-p", f"{name}={value}")]
     options += ["--method", "deepfeca", "-p", "device=cpu", "--min-sites", 2, "-k", "6,4"]
     code, printed = clinic.run("network", *options)

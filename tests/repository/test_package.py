@@ -53,7 +53,7 @@ OTHER_NAMES = {  # module -> what is installed
     "sklearn": "scikit-learn",
     "sklearnex": "scikit-learn-intelex",
 }
-USED_IF_THERE = {"clustering", "timm", "torchvision", "triton"}
+USED_IF_THERE = {"clustering", "timm"}
 
 
 def imported_by(node):

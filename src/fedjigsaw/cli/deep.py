@@ -68,8 +68,7 @@ def embed(
     model: Annotated[
         str,
         typer.Option(
-            help="Checkpoint, or timm:NAME or torchvision:NAME with --weights. "
-            "Example: --model torchvision:resnet50"
+            help="Checkpoint, or timm:NAME with --weights. Example: --model timm:resnet50"
         ),
     ],
     output: Annotated[
@@ -82,7 +81,7 @@ def embed(
         ),
     ],
     weights: Annotated[
-        Path | None, typer.Option(help="File with the weights of a timm or torchvision network.")
+        Path | None, typer.Option(help="File with the weights of a timm network.")
     ] = None,
     part: Annotated[
         str, typer.Option(**choice(["train", "test"]), help="Images to embed.")
@@ -124,28 +123,20 @@ def embed(
 def export(
     file: CheckpointFile,
     output: Annotated[
-        Path, typer.Option("--out", "-o", help="File for the network: .onnx or .safetensors.")
+        Path, typer.Option("--out", "-o", help="File for the network: .safetensors.")
     ],
-    size: Annotated[
-        int | None,
-        typer.Option(
-            min=8,
-            help="onnx: height and width of the input images. Default: as in training.",
-        ),
-    ] = None,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Write the network of a checkpoint in a format of other programs.
 
-    Example: fedjigsaw deep export run.st -o network.onnx
+    Example: fedjigsaw deep export run.st -o network.safetensors
     """
     from fedjigsaw.deep import checkpoint
-    from fedjigsaw.deep import export as exporting
 
     check_outputs(output, force=force, inputs=[file])
-    exporting.check_ending(output)
-    exporting.export(checkpoint.load(file), output, size=size)
+    checkpoint.check_export(output)
+    checkpoint.export(checkpoint.load(file), output)
     if as_json:
         print_json({"file": str(output), "bytes": output.stat().st_size})
         return

@@ -37,18 +37,10 @@ if TYPE_CHECKING:
 CLIENTS, TRAINING, OUTPUT = "Simulated clients", "Training", "Checkpoint and results"
 
 COLLAPSED = (
-    "[yellow]Warning:[/] the clusters have collapsed. Lower -s learning_rate or --local-epochs, or "
-    "use -s assignment=balanced."
+    "[yellow]Warning:[/] the clusters have collapsed. Lower -s learning_rate or --local-epochs."
 )
 GO_ON = "--resume to go on with it, or "
 
-PARAMETERS = {  # of `train`, where the setting has another name
-    "n_clusters": "k",
-    "clusterer": "method",
-    "clusterer_params": "param",
-    "n_rounds": "rounds",
-    "random_state": "seed",
-}
 OPTIONS = {  # settings of DeepFeCA that have an option of their own
     "n_clusters": "-k",
     "clusterer": "--method",
@@ -180,16 +172,6 @@ def train(
     save_every: Annotated[
         int, typer.Option(min=1, help="Rounds between checkpoints.", rich_help_panel=OUTPUT)
     ] = 10,
-    keep: Annotated[
-        str,
-        typer.Option(
-            **choice(["last", "best"]),
-            help="best also keeps the round with the most `information` about images that are "
-            "not trained on, in a second checkpoint: run.best.st for run.st. "
-            "It needs `-s validation_share=0.02`, or `--recipe best`.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = "last",
     max_minutes: Annotated[
         float | None,
         typer.Option(
@@ -262,10 +244,8 @@ def train(
         found, ids, split=split, **split_options, method=estimator.clusterer_name
     )
     session = sessions.Session(
-        estimator, found, ids, about, output, rows_file, save_every, eval_every, max_minutes, keep
+        estimator, found, ids, about, output, rows_file, save_every, eval_every, max_minutes
     )
-    written = (output, rows_file, session.best_out)
-    check_outputs(*written, force=force_or_resume, inputs=[Path(data)], hint=GO_ON)
     start = sessions.resume(session, force=force) if resume else None
     done = 0 if start is None else start.state.round
     row = _run(session, start, done, schedule.n_rounds)
@@ -290,7 +270,8 @@ def _check_options(device: str, split: str, method: str | None, max_minutes: flo
 
 def _is_given(context: typer.Context, setting: str) -> bool:
     """Return whether the user gave the option of a setting, or else its default applies."""
-    source = context.get_parameter_source(PARAMETERS.get(setting, setting))
+    names = {option: found.name for found in context.command.params for option in found.opts}
+    source = context.get_parameter_source(names[OPTIONS[setting]] or "")
     return source is not None and source.name != "DEFAULT"
 
 
@@ -352,8 +333,3 @@ def _print_end(row: dict[str, Any], done: int, session: "Session") -> None:
     if "linear_accuracy" in row:
         out.print(accuracies(row, has_test=session.data.has_test))
     out.print(f"Checkpoint of round {row['rounds']} -> {escape(str(session.out))}")
-    if "best_round" in row:
-        linear = row.get("best_linear_accuracy")
-        probe = "" if linear is None else f", linear probe {linear:.2%}"
-        best = f"Best round by its information: {row['best_round']}{probe}"
-        out.print(f"{best} -> {escape(str(session.best_out))}")

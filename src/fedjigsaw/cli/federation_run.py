@@ -145,14 +145,6 @@ def run(
         float, typer.Option(help="Seconds to wait for sites that are not connected yet.")
     ] = 60.0,
     cells: RunCells = None,
-    wire: Annotated[
-        str | None,
-        typer.Option(
-            **choice(["float32", "bf16"]),
-            help="deepfeca: how weights travel. bf16 rounds them to half the bytes.",
-            show_default="float32",
-        ),
-    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -187,7 +179,6 @@ def run(
     left_out = without or []
     own = given(parse_params(param), liars=liars, vouch=vouch, detail=detail)
     params = _of_recipe(recipe, method) | own
-    params |= {} if wire is None else {"wire": wire}
     old = None if earlier is None else earlier.model
     tasks = task_values(retries, scale, scaler, score, assign, old)
     more = {**tasks, "strict": strict, "cells": cells}

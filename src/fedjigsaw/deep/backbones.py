@@ -1,7 +1,7 @@
 """Features of images from a checkpoint, or from an ImageNet backbone with weights from a file.
 
-Nothing is downloaded. ``timm:NAME`` and ``torchvision:NAME`` build a network of those libraries
-without its classifier, and load its weights from a file.
+Nothing is downloaded. ``timm:NAME`` builds a network of that library without its classifier, and
+loads its weights from a file.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,7 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.io.atomic import write_whole
 
-LIBRARIES = ("timm", "torchvision")
+TIMM = "timm:"
 ENDINGS = (".npy", ".parquet")
 ID_COLUMN = "image_id"  # summaries leave out columns that are named like this
 IMAGENET_MEAN, IMAGENET_DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -54,7 +54,7 @@ def embed(
     Parameters
     ----------
     model : str
-        Path of a checkpoint, or ``timm:NAME`` or ``torchvision:NAME``.
+        Path of a checkpoint, or ``timm:NAME``.
     weights : Path or None
         Weights of such a network: safetensors, or a state dictionary of torch.
     progress : callable
@@ -82,13 +82,12 @@ def _features(
     device: str,
     progress: Callable[[int], object],
 ) -> np.ndarray:
-    library, _, name = model.partition(":")
     if not is_checkpoint(model):
-        extract = extractor(build(library, name, weights), device)
+        extract = extractor(build(model.removeprefix(TIMM), weights), device)
         return in_parts(extract, images, BATCH, progress)
     if weights is not None:
         raise ParameterError(
-            f"--weights is for networks of timm or torchvision; the checkpoint {model} has its own."
+            f"--weights is for networks of timm; the checkpoint {model} has its own."
         )
     method = checkpoint.load(Path(model)).method.set_params(device=device)
     return in_parts(method.transform, images, GPU_FEATURE_BATCH, progress)
@@ -96,8 +95,7 @@ def _features(
 
 def is_checkpoint(model: str) -> bool:
     """Return whether `model` names a file, and no network of another library."""
-    library, colon, _ = model.partition(":")
-    return not (colon and library in LIBRARIES)
+    return not model.startswith(TIMM)
 
 
 def in_parts(
@@ -139,49 +137,27 @@ def save_features(features: np.ndarray, path: Path, files: Sequence[str] | None 
     write_whole(path, content.getvalue())
 
 
-def build(library: str, name: str, weights: Path | None) -> nn.Module:
-    """Build a network of another library without its classifier, with weights from a file."""
+def build(name: str, weights: Path | None) -> nn.Module:
+    """Build a network of timm with weights from a file, without its classifier."""
     if weights is None:
         raise ParameterError(
-            f"{library}:{name} needs a file of weights: use --weights. Nothing is downloaded."
+            f"timm:{name} needs a file of weights: use --weights. Nothing is downloaded."
         )
     try:
-        if library == "timm":
-            import timm
-
-            network = timm.create_model(name, pretrained=False)
-        else:
-            import torchvision
-
-            network = torchvision.models.get_model(name, weights=None)
+        import timm
     except ImportError as error:
-        raise ExtraError(f"{library}:{name} requires {library}: pip install {library}.") from error
+        raise ExtraError(f"timm:{name} requires timm: pip install timm.") from error
+    try:
+        network: nn.Module = timm.create_model(name, pretrained=False)
     except (ValueError, RuntimeError) as error:
-        raise ParameterError(f"{library} has no network {name!r}.") from error
+        raise ParameterError(f"timm has no network {name!r}.") from error
     try:
         network.load_state_dict(_read(weights))
     except (RuntimeError, TypeError, AttributeError) as error:
         reason = str(error).splitlines()[0][:200]
-        raise MessageError(
-            f"The weights in {weights} do not fit {library}:{name}: {reason}"
-        ) from error
-    return without_classifier(network)
-
-
-def without_classifier(network: nn.Module) -> nn.Module:
-    """Remove the classifier of a network, so that it returns features."""
-    if hasattr(network, "reset_classifier"):  # timm
-        network.reset_classifier(0)  # type: ignore[operator]
-        return network
-    for name in ("fc", "head", "heads", "classifier"):
-        last = getattr(network, name, None)
-        if isinstance(last, nn.Linear):
-            setattr(network, name, nn.Identity())
-            return network
-        if isinstance(last, nn.Sequential) and isinstance(last[-1], nn.Linear):
-            last[-1] = nn.Identity()
-            return network
-    raise ParameterError(f"{type(network).__name__} does not end in a linear classifier.")
+        raise MessageError(f"The weights in {weights} do not fit timm:{name}: {reason}") from error
+    network.reset_classifier(0)  # type: ignore[operator]
+    return network
 
 
 def _read(path: Path) -> Any:

@@ -6,7 +6,6 @@ The model of a federation can be read, too, as a run that is complete.
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ import safetensors.numpy
 
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.execution import Execution
+from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.image_size import check_size
 from fedjigsaw.deep.model_check import check_centers, check_network
 from fedjigsaw.deep.state import State
-from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError
+from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, unsupported
 from fedjigsaw.io import formats
 from fedjigsaw.io._codec import FORMAT, digest, read_bounded, take, unpack
 from fedjigsaw.io.atomic import write_whole
@@ -102,6 +102,20 @@ def load(path: Path) -> Checkpoint:
         ) from error
 
 
+def export(checkpoint: Checkpoint, path: Path) -> None:
+    """Write the weights of a checkpoint's network as safetensors, for other programs."""
+    check_export(path)
+    weights = named(checkpoint.state.model.tensors, "weights")
+    about = {"network": checkpoint.method.objective.network}
+    write_whole(path, safetensors.numpy.save(weights, metadata=about))
+
+
+def check_export(path: Path) -> None:
+    """Raise a ParameterError now if a network cannot be exported to a path."""
+    if path.suffix != ".safetensors":
+        raise ParameterError(unsupported(f"write {path}", path.suffix, (".safetensors",)))
+
+
 def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
     """Compute the checksum of a header, without the one that it may have, and of arrays."""
     text = json.dumps({n: v for n, v in header.items() if n != "sha256"}, sort_keys=True)
@@ -123,16 +137,13 @@ def _restore(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Che
     if header["sha256"] != _digest(header, arrays):
         raise MessageError("It was changed, or its disk is damaged.")
     method = CLASSES[header["method"]].from_settings(header["params"])
-    n_rounds = method.schedule.n_rounds
-    integer(1, n_rounds).check("round", "the file", header["round"])
+    integer(1, method.schedule.n_rounds).check("round", "the file", header["round"])
     integer(0).check("seed", "the file", header["seed"])
     tensors = {n.removeprefix("tensor."): a for n, a in arrays.items() if n.startswith("tensor.")}
     model = Model(arrays["centers"], method.method, method.configuration(), None, tensors)
     check_centers(method, model)
-    check_network(method, model, is_last=header["round"] == n_rounds)
+    check_network(method, model)
     numbers = take(header, "numbers", dict)
     real(0).check("seconds", "the file", numbers.get("seconds", 0))  # --resume adds to them
-    if method.schedule.validation_share:  # --keep best compares it
-        real(-inf).check("information", "the file", numbers.get("information"))
     state = State(header["round"], header["seed"], model, numbers)
     return Checkpoint(method.load_model(model), state, take(header, "about", dict))

@@ -8,19 +8,19 @@ from itertools import groupby
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.deep import heads, wire
-from fedjigsaw.deep.deepcluster import Prototypes
+from fedjigsaw.deep import heads
 from fedjigsaw.deep.image_size import check_own_size, with_size
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.schedule import Step
 from fedjigsaw.deep.trainer import Trainer
-from fedjigsaw.deep.validation import split_rows
 from fedjigsaw.engine import summarizes_many
 from fedjigsaw.errors import DivergedError, MessageError
+from fedjigsaw.kernels.device.lloyd import nearest
 from fedjigsaw.messages import FIELDS, Broadcast, Model, Summary
 from fedjigsaw.privacy.guard import Guard
 
@@ -36,9 +36,8 @@ def answer(
 
     The first answer tells the size of the images, too.
     """
-    objective = method.objective
     step = method.plan()[broadcast.round]
-    model = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
+    model = broadcast.model or initial_model(method.objective.network, broadcast.seed)
     if broadcast.model is not None:
         check_own_size(model, images)
     trained, held = _parts(method, images)
@@ -46,7 +45,7 @@ def answer(
         found = calibrate(trainer, images[trained] if len(held) else images, model, rng)
     else:
         trainer.use(model, projecting_weights(model))
-        z = trainer.cached_projections(images, objective.view_seed(broadcast.seed, step.round))
+        z = trainer.cached_projections(images, view_seed(broadcast.seed, step.round))
         if not torch.isfinite(z).all():
             raise MessageError("The server's network gives NaN or infinity for images of the site.")
         if step.kind == "train" or step.inner_round:  # others need no centers
@@ -112,15 +111,14 @@ def train(
     If some images are to validate on, train without them, and then measure their loss.
     """
     trained, held = _parts(method, images)
-    balanced = method.objective.assignment == "balanced"
-    by_head = prototypes(method, model)
-    labels = torch.stack([p.label(z, balanced=balanced) for p in by_head])
+    centers = unit_centers(method, model)
+    labels = label(z, centers)
     trainer.use(model, "weights")
     warming_up = step.round < method.schedule.warmup_rounds
     loss = trainer.train(
         images[trained] if len(held) else images,
         labels[:, trained],
-        by_head,
+        centers,
         epochs=method.schedule.local_epochs,
         rate=method.schedule.learning_rate_at(step.round),
         rng=rng,
@@ -131,16 +129,9 @@ def train(
             f"Training diverged in round {step.round + 1}: the loss or the weights are NaN or "
             f"infinite. Lower the learning rate."
         )
-    sizes = torch.cat(
-        [
-            torch.bincount(own[trained], minlength=len(p.directions))
-            for own, p in zip(labels, by_head, strict=True)
-        ]
-    )
-    weights = trainer.weights.save()
-    if method.schedule.wire == "bf16":
-        weights = wire.differences(weights, heads.named(model.tensors, "weights"))
-    tensors = {f"weights.{name}": array for name, array in weights.items()}
+    own = zip(labels[:, trained], centers, strict=True)
+    sizes = torch.cat([torch.bincount(found, minlength=len(c)) for found, c in own])
+    tensors = {f"weights.{name}": array for name, array in trainer.weights.save().items()}
     tensors["report.loss"] = np.array(loss)
     tensors["report.sizes"] = _told(sizes.cpu().numpy(), len(trained), method.guard)
     # shows the server whether projections collapsed
@@ -179,19 +170,29 @@ def _mean(z: Floats, guard: Guard) -> Floats:
 
 def _parts(method: DeepParameters, images: Tensor) -> tuple[Ints, Ints]:
     """Return the images to train on and those to validate on; the guard holds for both."""
-    share, least = method.schedule.validation_share, method.objective.min_cluster_size
-    return split_rows(len(images), share, least)
+    return method.schedule.split_rows(len(images), method.objective.min_cluster_size)
 
 
-def prototypes(method: DeepParameters, model: Model) -> list[Prototypes]:
-    """Return the prototypes of each head, on the device."""
+def view_seed(seed: int, t: int) -> int:
+    """Seed of the views that are clustered in round `t`.
+
+    All steps of a round use the same views, so that labels belong to what was clustered.
+    """
+    return int(np.random.SeedSequence([seed, t]).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def label(z: Tensor, centers: Sequence[Tensor]) -> Tensor:
+    """Return the nearest center of each projection, for each head."""
+    unit = F.normalize(z, dim=1)
+    return torch.stack([nearest(unit, own)[0] for own in centers])
+
+
+def unit_centers(method: DeepParameters, model: Model) -> list[Tensor]:
+    """Return the directions of the centers of each head, on the device."""
     device = method.execution.torch_device
     centers = torch.from_numpy(model.centers).to(device, torch.float32)
     owners = torch.from_numpy(model.tensors["head"]).to(device)
-    return [
-        Prototypes.of(centers[owners == h], centered=method.objective.centered)
-        for h in range(len(method.sizes))
-    ]
+    return [F.normalize(centers[owners == h], dim=1) for h in range(len(method.sizes))]
 
 
 def projecting_weights(model: Model) -> str:

@@ -16,7 +16,6 @@ any round and be resumed from a file with the same result.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
@@ -37,7 +36,6 @@ from fedjigsaw.deep.parameters import DeepParameters
 from fedjigsaw.deep.pixels import check_images
 from fedjigsaw.deep.state import State, describe
 from fedjigsaw.deep.trainer import OnDevice, Trainer, Trainers
-from fedjigsaw.deep.wire import packed
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, DivergedError, ParameterError, QuorumError, invalid
 from fedjigsaw.io.formats import MAX_BYTES
@@ -50,7 +48,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
 
     In each round the clients' projections under the global network are clustered by a federated
     method; each client trains the network on its images with the nearest centers as labels
-    (:mod:`fedjigsaw.deep.deepcluster`); the server averages the weights (FedAvg).
+    (:mod:`fedjigsaw.deep.losses`); the server averages the weights (FedAvg).
 
     Parameters
     ----------
@@ -205,7 +203,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         trainer = self._prepare(images.shape[1:])
         trainer.use(self.model_, client.projecting_weights(self.model_))
         z = trainer.project(images, None)
-        labels: Ints = client.prototypes(self, self.model_)[0].label(z).cpu().numpy()
+        labels: Ints = client.label(z, client.unit_centers(self, self.model_)[:1])[0].cpu().numpy()
         return labels
 
     # ------------------------------------------------------------------------------ the contract
@@ -255,16 +253,14 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
         if self.model_bytes > MAX_BYTES:
             raise ParameterError(
                 f"A message with this model has {self.model_bytes} bytes, more than the limit of "
-                f"{MAX_BYTES}. Use wire='bf16', a smaller network, or no ema."
+                f"{MAX_BYTES}. Use a smaller network, or no ema."
             )
 
     @property
     def model_bytes(self) -> int:
         """Approximate size of the largest message: weights, teacher weights and centers."""
         copies = 1 + bool(self.schedule.ema)
-        start = initial_model(self.objective.network, self.objective.norm, 0)
-        if self.schedule.wire == "bf16":
-            start = replace(start, tensors=packed(start.tensors)).for_clients()
+        start = initial_model(self.objective.network, 0)
         return copies * start.nbytes + 8 * sum(self.sizes) * int(start.centers.shape[1])
 
     # ------------------------------------------------------------------------------------ parts

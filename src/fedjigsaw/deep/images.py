@@ -6,6 +6,7 @@ Tiny-ImageNet, a folder with one folder of images per class (perhaps below ``tra
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,34 +146,26 @@ def _find_cifars(path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def left_out(source: str | Path, found: ImageSet) -> str | None:
-    """Say which files of a folder, or arrays of an NPZ file, were not read; None if all were.
+    """Say which files of a folder were not read; None if all were.
 
     Parameters
     ----------
     found : ImageSet
         What :func:`load` has read from there.
     """
-    if _is_npz(Path(source)):
-        return packed.left_out(Path(source), has_test=found.has_test)
     if found.train_files is None or _is_tiny_imagenet(Path(source)):  # which has known other files
         return None
     read = {*found.train_files, *(found.test_files or ())}
     rest = [file for file in _shown(Path(source), strict=False) if file not in read]
-    images = [file for file in rest if _is_picture(file)]
-    others = [file for file in rest if not _is_picture(file) and file.is_file()]
-    parts = []
-    if images:
-        where = "train and test" if found.train_labels is None else "the folders of classes"
-        parts.append(f"{counted(len(images), 'image')} outside of {where}")
-    if others:
-        endings = sorted({file.suffix.lower() or "no ending" for file in others})
-        shown = ", ".join(endings[:9]) + (", ..." if endings[9:] else "")
-        parts.append(f"{counted(len(others), 'file')} of other kinds ({shown})")
-    return f"Left out {' and '.join(parts)}." if parts else None
+    if not rest:
+        return None
+    kinds = Counter(file.suffix.lower() or "no ending" for file in rest).most_common()
+    shown = ", ".join(f"{n:,} {ending}" for ending, n in kinds[:9]) + ", ..." * (len(kinds) > 9)
+    return f"Left out {counted(len(rest), 'file')}: {shown}."
 
 
 def _shown(folder: Path, *, strict: bool = True) -> Iterator[Path]:
-    """Yield what is in a folder at any depth, but for what is hidden or in a hidden folder.
+    """Yield the files in a folder at any depth, but for hidden ones and those in hidden folders.
 
     Parameters
     ----------
@@ -181,9 +174,7 @@ def _shown(folder: Path, *, strict: bool = True) -> Iterator[Path]:
     """
     for path, folders, files in os.walk(folder, onerror=_raise_unless_missing if strict else None):
         folders[:] = [name for name in folders if not _is_hidden(Path(name))]
-        for name in (*folders, *files):
-            if not _is_hidden(Path(name)):
-                yield Path(path, name)
+        yield from (Path(path, name) for name in files if not _is_hidden(Path(name)))
 
 
 def _raise_unless_missing(error: OSError) -> None:
@@ -283,9 +274,7 @@ def _folder(path: Path, size: int | None) -> ImageSet:
     parts = [path / name for name in ("train", "test", "val") if (path / name).is_dir()][:2]
     train, *rest = parts if (path / "train").is_dir() else [path]
     classes = _classes(train)
-    _check_level(train, classes)
     files = [(f, i) for i, c in enumerate(classes) for f in _pictures(train / c)]
-    _check_loose(train, files)
     labeled = bool(files)
     files = files or [(f, 0) for f in _pictures(train)]
     if not files:
@@ -312,30 +301,6 @@ def _folder(path: Path, size: int | None) -> ImageSet:
 def _classes(path: Path) -> list[str]:
     found = (folder.name for folder in path.iterdir() if folder.is_dir() and not _is_hidden(folder))
     return sorted(found)
-
-
-def _check_level(path: Path, classes: list[str]) -> None:
-    """Raise if a folder is one level too high: its only "class" is an image set itself."""
-    if len(classes) != 1 or any(map(_is_picture, (path / classes[0]).iterdir())):
-        return
-    only = path / classes[0]
-    inside = [name for name in _classes(only) if _pictures(only / name)]
-    if len(inside) > 1 or inside == ["train"]:
-        raise DataError(
-            f"{path} is one level too high: its only folder, {only}, has classes of its own. "
-            f"Name that folder."
-        )
-
-
-def _check_loose(path: Path, files: Sequence[tuple[Path, int]]) -> None:
-    """Raise if images beside folders of classes look as if they were the set themselves."""
-    n_loose, n_classes = len(_loose(path)), len({label for _, label in files})
-    if n_loose and (n_classes == 1 or 0 < len(files) < n_loose):
-        raise DataError(
-            f"{path} has {counted(n_loose, 'image')} beside {counted(len(files), 'image')} in "
-            f"{counted(n_classes, 'folder of a class', 'folders of classes')}. "
-            "Move all images into one folder without others, or each into the folder of its class."
-        )
 
 
 def _loose(folder: Path) -> list[Path]:

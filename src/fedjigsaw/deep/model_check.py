@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedjigsaw.deep import heads, wire
+from fedjigsaw.deep import heads
 from fedjigsaw.deep.image_size import check_size
 from fedjigsaw.deep.network import STATISTICS, initial_model
 from fedjigsaw.deep.parameters import DeepParameters
@@ -17,45 +17,39 @@ from fedjigsaw.deep.schedule import Step
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import SERVER_ONLY, Model, Tensors
 
-OWNERS = (wire.WEIGHTS, wire.TEACHER, SERVER_ONLY)  # how the names of checked tensors begin
+OWNERS = ("weights.", "teacher.", SERVER_ONLY)  # how the names of checked tensors begin
 
 
 def check_after(method: DeepParameters, model: Model, done: Sequence[Step]) -> None:
     """Raise a MessageError unless a model can be that of the server after some steps of a run."""
     kinds = {step.kind for step in done}
-    is_last = len(done) == method.total_rounds
     if "cluster" in kinds:
         check_centers(method, model)
-    check_network(method, model, trained="train" in kinds, is_last=is_last)
+    check_network(method, model, trained="train" in kinds)
 
 
 def check_centers(method: DeepParameters, model: Model) -> None:
     """Raise a MessageError unless a model has centers for every head."""
-    start = initial_model(method.objective.network, method.objective.norm, 0)
+    start = initial_model(method.objective.network, 0)
     heads.check_model(model, method.sizes, start.centers.shape[1])
 
 
 def check_network(
-    method: DeepParameters,
-    model: Model,
-    *,
-    trained: bool = True,
-    is_last: bool = True,
-    at_server: bool = True,
+    method: DeepParameters, model: Model, *, trained: bool = True, at_server: bool = True
 ) -> None:
     """Raise a MessageError unless a model has the weights of a method's network, and no others.
 
     Parameters
     ----------
     trained : whether clients have trained it: only then are there teacher and momentum.
-    is_last : whether the run is complete: only then do all weights stay as they are.
     at_server : whether the model has what only the server needs.
     """
-    wanted = _wanted(method, trained=trained)
-    if method.schedule.wire == "bf16" and not is_last:
-        wanted = wire.packed(wanted)
-    if not at_server:
-        wanted = {n: a for n, a in wanted.items() if not n.startswith(SERVER_ONLY)}
+    wanted = dict(initial_model(method.objective.network, 0).tensors)
+    weights = [name for name in wanted if not name.endswith(STATISTICS)]
+    if trained and method.schedule.ema:
+        wanted |= {f"teacher.{n}": a for n, a in heads.named(wanted, "weights").items()}
+    if trained and at_server and method.schedule.server_momentum:
+        wanted |= {f"{SERVER_ONLY}velocity.{name}": wanted[name] for name in weights}
     found = {n: a for n, a in model.tensors.items() if n.startswith(OWNERS)}
     for name in sorted({*wanted, *found}):
         allowed, got = (_described(tensors, name) for tensors in (wanted, found))
@@ -64,26 +58,12 @@ def check_network(
                 f"The tensor {name} of a {method.objective.network} network with these settings "
                 f"must be {allowed}; got {got}."
             )
-    for name, array in wire.exact(found).items():
+    for name, array in found.items():
         if not np.isfinite(array).all():
             raise MessageError(f"The tensor {name} has NaN or infinity.")
         if name.endswith("running_var") and (array < 0).any():
             raise MessageError(f"The tensor {name} has a negative variance.")
     check_size(model.tensors, "the model")
-
-
-def _wanted(method: DeepParameters, *, trained: bool) -> dict[str, np.ndarray]:
-    """Return tensors with the names, types and shapes of those of a model, before any rounding."""
-    start = initial_model(method.objective.network, method.objective.norm, 0)
-    found = dict(start.tensors)
-    if trained and method.schedule.ema:
-        for name, array in heads.named(start.tensors, "weights").items():
-            found[f"{wire.TEACHER}{name}"] = array
-    if trained and method.schedule.server_momentum:
-        for name, array in start.tensors.items():
-            if not name.endswith(STATISTICS):
-                found[f"server.velocity.{name}"] = array
-    return found
 
 
 def _described(tensors: Tensors, name: str) -> str:

@@ -20,14 +20,9 @@ from fedjigsaw.messages import Model
 from fedjigsaw.parameters import one_of
 
 NETWORKS = ("resnet18", "resnet18-half", "small")
-NORMS = ("batch", "group")
 STATISTICS = ("running_mean", "running_var")  # how the names of batch-norm statistics end
 _DRAWING = Lock()  # torch has one random stream for all threads
 LARGE = 40**2  # from this number of pixels on, the first convolution halves the image
-
-
-def _norm(norm: str, channels: int) -> nn.Module:
-    return nn.BatchNorm2d(channels) if norm == "batch" else nn.GroupNorm(8, channels)
 
 
 def _convolution(inside: int, outside: int, size: int, stride: int) -> nn.Conv2d:
@@ -37,16 +32,16 @@ def _convolution(inside: int, outside: int, size: int, stride: int) -> nn.Conv2d
 class Block(nn.Module):
     """Residual block: two convolutions and a shortcut."""
 
-    def __init__(self, inside: int, outside: int, stride: int, norm: str) -> None:
+    def __init__(self, inside: int, outside: int, stride: int) -> None:
         super().__init__()
         self.conv1 = _convolution(inside, outside, 3, stride)
-        self.norm1 = _norm(norm, outside)
+        self.norm1 = nn.BatchNorm2d(outside)
         self.conv2 = _convolution(outside, outside, 3, 1)
-        self.norm2 = _norm(norm, outside)
+        self.norm2 = nn.BatchNorm2d(outside)
         self.shortcut = nn.Sequential()
         if stride != 1 or inside != outside:
             self.shortcut = nn.Sequential(
-                _convolution(inside, outside, 1, stride), _norm(norm, outside)
+                _convolution(inside, outside, 1, stride), nn.BatchNorm2d(outside)
             )
 
     def forward(self, x: Tensor) -> Tensor:
@@ -68,24 +63,25 @@ class Network(nn.Module):
         Units of the projection head's two layers.
     stride : int
         Stride of the first convolution.
-    norm : {"batch", "group"}
     """
 
     def __init__(
-        self, widths: tuple[int, ...], depth: int, hidden: int, out: int, stride: int, norm: str
+        self, widths: tuple[int, ...], depth: int, hidden: int, out: int, stride: int
     ) -> None:
         super().__init__()
         self.stem = _convolution(3, widths[0], 3, stride)
-        self.stem_norm = _norm(norm, widths[0])
+        self.stem_norm = nn.BatchNorm2d(widths[0])
         blocks, inside = [], widths[0]
         for stage, width in enumerate(widths):
             for place in range(depth):
-                blocks.append(Block(inside, width, 2 if stage and not place else 1, norm))
+                blocks.append(Block(inside, width, 2 if stage and not place else 1))
                 inside = width
         self.blocks = nn.Sequential(*blocks)
-        between = nn.BatchNorm1d(hidden) if norm == "batch" else nn.LayerNorm(hidden)
         self.head = nn.Sequential(
-            nn.Linear(inside, hidden), between, nn.ReLU(inplace=True), nn.Linear(hidden, out)
+            nn.Linear(inside, hidden),
+            nn.BatchNorm1d(hidden),
+            nn.ReLU(inplace=True),
+            nn.Linear(hidden, out),
         )
         self.n_features, self.n_projections = inside, out
         for module in self.modules():
@@ -104,7 +100,7 @@ class Network(nn.Module):
         return projected
 
 
-def build(name: str, size: Sequence[int], *, norm: str = "batch", seed: int = 0) -> Network:
+def build(name: str, size: Sequence[int], *, seed: int = 0) -> Network:
     """Build a network for images of one height and width, with weights drawn from `seed`.
 
     Examples
@@ -117,16 +113,16 @@ def build(name: str, size: Sequence[int], *, norm: str = "batch", seed: int = 0)
     with _DRAWING, torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if name == "small":
-            return Network((16, 32, 64), 1, 128, 32, stride, norm)
+            return Network((16, 32, 64), 1, 128, 32, stride)
         width = 64 if name == "resnet18" else 32
         widths = tuple(width * factor for factor in (1, 2, 4, 8))
-        return Network(widths, 2, 32 * width, 128, stride, norm)
+        return Network(widths, 2, 32 * width, 128, stride)
 
 
 @lru_cache(maxsize=1)
-def initial_model(network: str, norm: str, seed: int) -> Model:
+def initial_model(network: str, seed: int) -> Model:
     """Return the model before any training. It depends on the seed alone, so it is never sent."""
-    made = build(network, (32, 32), norm=norm, seed=seed % 2**63)  # weights are of any size
+    made = build(network, (32, 32), seed=seed % 2**63)  # weights are of any size
     state = {n: t for n, t in made.state_dict().items() if t.is_floating_point()}
     tensors = {f"weights.{name}": tensor.numpy() for name, tensor in state.items()}
     return Model(np.zeros((0, made.n_projections)), tensors=tensors)

@@ -31,6 +31,8 @@ def read(path: Path) -> tuple[Bytes, Ints | None, Bytes, Ints | None]:
     if images is None:
         has = ", ".join(names[:9]) or "none"
         raise DataError(f"{path} has no array x_train or images; it has {has}.")
+    if "images" in arrays and "x_train" in arrays:
+        raise DataError(f"{path} has both x_train and images: keep those to train on.")
     train = with_channels(images, str(path))
     test = np.zeros((0, *train.shape[1:]), dtype=np.uint8)
     if len(arrays.get("x_test", ())):
@@ -51,23 +53,6 @@ def read(path: Path) -> tuple[Bytes, Ints | None, Bytes, Ints | None]:
         both = _numbered(np.concatenate([labels, shown]))
         return train, both[: len(train)], test, both[len(train) :]
     return train, None if labels is None else _numbered(labels), test, None
-
-
-def left_out(path: Path, *, has_test: bool) -> str | None:
-    """Say which arrays were not used, since others come first or are missing; None if all were.
-
-    Parameters
-    ----------
-    has_test : bool
-        Whether there are labeled images to test on.
-    """
-    with PackedArrays(path) as file:
-        names = ARRAYS.intersection(file.parts)
-    both = {"images": "x_train", "labels": "y_train"}
-    parts = [f"{name} (there is {other})" for name, other in both.items() if {name, other} <= names]
-    if "y_test" in names and not has_test:
-        parts.append("y_test (it needs x_test and y_train)")
-    return f"Left out {', '.join(parts)}." if parts else None
 
 
 def _numbered(labels: np.ndarray) -> Ints:

@@ -13,8 +13,8 @@ from sklearn.base import BaseEstimator
 
 from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.deep.augment import Augmentation
-from fedjigsaw.deep.deepcluster import Recipe
 from fedjigsaw.deep.execution import Execution
+from fedjigsaw.deep.losses import Recipe
 from fedjigsaw.deep.objective import Objective
 from fedjigsaw.deep.schedule import Schedule, Step, n_steps, plan
 from fedjigsaw.errors import ParameterError, did_you_mean, invalid
@@ -223,15 +223,8 @@ class DeepParameters(BaseEstimator):  # type: ignore[misc]
     @property
     def total_rounds(self) -> int:
         """Communication rounds of a whole run, however many: a site has not agreed to them yet."""
-        return n_steps(self.schedule, **self._steps)
+        return n_steps(self.schedule, self.make_clusterer(0).total_rounds)
 
     def plan(self) -> tuple[Step, ...]:
         """Communication steps of a whole run, in order."""
-        return plan(self.schedule, **self._steps)
-
-    @property
-    def _steps(self) -> dict[str, Any]:
-        return {
-            "has_statistics": self.objective.norm == "batch",
-            "cluster_rounds": self.make_clusterer(0).total_rounds,
-        }
+        return plan(self.schedule, self.make_clusterer(0).total_rounds)

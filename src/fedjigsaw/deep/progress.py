@@ -21,7 +21,7 @@ def progress_line(row: Mapping[str, Any], n_rounds: int, *, first: bool = False)
         f"largest {row['largest_share']:.0%}",
         f"spread {row['spread']:.2f}",
     ]
-    words += [f"information {row['information']:.3f}"] if "information" in row else []
+    words += [f"on others {row['validation_loss']:.3f}"] if "validation_loss" in row else []
     words += [f"nmi {row['nmi']:.3f}"] if "nmi" in row else []
     words += [f"linear {row['linear_accuracy']:.2%}"] if "linear_accuracy" in row else []
     share = row["cluster_seconds"] / row["round_seconds"]

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
-from fedjigsaw.deep.validation import n_validation
+import numpy as np
+
+from fedjigsaw._typing import Ints
 from fedjigsaw.parameters import Rule, fraction, integer, one_of, real
 
 
@@ -39,8 +41,6 @@ class Schedule:
         Epochs of each client per round.
     batch_size : int, default 128
         Images per batch.
-    recluster_every : int, default 1
-        Rounds between two clusterings. Images are assigned to their nearest centers in every round.
     learning_rate, final_learning_rate : float, default 0.05 and 0.0005
         Learning rate at its highest, and at the end of training.
     warmup_rounds : int, default 0
@@ -59,9 +59,7 @@ class Schedule:
         again under the averaged weights, in one more step per round (not with `ema`).
     validation_share : float, default 0
         Fraction of each client's images to validate on: they are neither trained on nor clustered.
-        0.02 is enough to choose a round by (:mod:`fedjigsaw.deep.validation`).
-    wire : {"float32", "bf16"}
-        Send weights as they are, or rounded to half the bytes (:mod:`fedjigsaw.deep.wire`).
+        Their loss after each round shows where a network memorizes the pseudo-labels that it made.
 
     Examples
     --------
@@ -74,7 +72,6 @@ class Schedule:
     n_rounds: int = 150
     local_epochs: int = 5
     batch_size: int = 128
-    recluster_every: int = 1
     learning_rate: float = 0.05
     final_learning_rate: float = 0.0005
     warmup_rounds: int = 0
@@ -84,13 +81,11 @@ class Schedule:
     ema: float = 0.0
     batch_norm: str = "average"
     validation_share: float = 0.0
-    wire: str = "float32"
 
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_rounds": integer(1, 10**6),
         "local_epochs": integer(1, 10**6),
         "batch_size": integer(2, 2**20),
-        "recluster_every": integer(1),
         "learning_rate": real(0),
         "final_learning_rate": real(0),
         "warmup_rounds": integer(0),
@@ -100,7 +95,6 @@ class Schedule:
         "ema": fraction(one=False),
         "batch_norm": one_of("average", "recalibrate"),
         "validation_share": fraction(one=False),
-        "wire": one_of("float32", "bf16"),
     }
 
     def learning_rate_at(self, t: int) -> float:
@@ -123,44 +117,63 @@ class Schedule:
 
         `least` is the guard's smallest number of images.
         """
-        trained = (n - n_validation(n, self.validation_share, least) for n in sizes)
+        trained = (len(self.split_rows(n, least)[0]) for n in sizes)
         return sum(max(1, n // self.batch_size) for n in trained) * self.local_epochs
+
+    def split_rows(self, n_images: int, least: int = 1) -> tuple[Ints, Ints]:
+        """Return a client's images to train on and those to validate on, the same in every round.
+
+        The latter are spread evenly: images may be sorted by class. Neither are fewer than `least`,
+        the guard's smallest number of images: numbers about each part leave. A client with too few
+        images for both, such as a single one, uses all of them for both.
+
+        Examples
+        --------
+        >>> [rows.tolist() for rows in Schedule(validation_share=0.34).split_rows(6)]
+        [[0, 2, 3, 5], [1, 4]]
+        """
+        everything, share = np.arange(n_images), self.validation_share
+        if not share:
+            return everything, everything[:0]
+        if n_images < 2 * least:
+            return everything, everything
+        n_held = min(max(least, int(n_images * share)), n_images - least)
+        held = ((np.arange(n_held) + 0.5) * n_images / n_held).astype(np.int64)
+        return np.setdiff1d(everything, held), held
 
 
 @lru_cache(maxsize=16)
-def plan(schedule: Schedule, *, has_statistics: bool, cluster_rounds: int) -> tuple[Step, ...]:
+def plan(schedule: Schedule, cluster_rounds: int) -> tuple[Step, ...]:
     """Communication steps of a whole run, in order.
+
+    Batch-norm statistics are measured before the first round.
 
     Parameters
     ----------
-    has_statistics : bool
-        Whether the network has batch-norm statistics, which are measured before the first round.
     cluster_rounds : int
         Communication rounds of one clustering.
 
     Examples
     --------
-    >>> [step.kind for step in plan(Schedule(2), has_statistics=True, cluster_rounds=1)]
+    >>> [step.kind for step in plan(Schedule(2), 1)]
     ['calibrate', 'cluster', 'train', 'cluster', 'train']
     """
-    steps = [Step(0, "calibrate")] * has_statistics
+    steps = [Step(0, "calibrate")]
     for t in range(schedule.n_rounds):
-        if t % schedule.recluster_every == 0:
-            steps += [Step(t, "cluster", inner_round) for inner_round in range(cluster_rounds)]
+        steps += [Step(t, "cluster", inner_round) for inner_round in range(cluster_rounds)]
         steps.append(Step(t, "train"))
-        if has_statistics and schedule.batch_norm == "recalibrate":
+        if schedule.batch_norm == "recalibrate":
             steps.append(Step(t, "calibrate"))
     return tuple(steps)
 
 
-def n_steps(schedule: Schedule, *, has_statistics: bool, cluster_rounds: int) -> int:
+def n_steps(schedule: Schedule, cluster_rounds: int) -> int:
     """Return the length of :func:`plan`, without making it.
 
     Examples
     --------
-    >>> n_steps(Schedule(150), has_statistics=True, cluster_rounds=1)
+    >>> n_steps(Schedule(150), 1)
     301
     """
-    clusterings = -(-schedule.n_rounds // schedule.recluster_every)
-    after_training = has_statistics and schedule.batch_norm == "recalibrate"
-    return has_statistics + clusterings * cluster_rounds + schedule.n_rounds * (1 + after_training)
+    recalibrates = schedule.batch_norm == "recalibrate"
+    return 1 + schedule.n_rounds * (cluster_rounds + 1 + recalibrates)

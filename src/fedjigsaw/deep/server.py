@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.deep import heads, wire
+from fedjigsaw.deep import heads
 from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.image_size import check_size, common_size
 from fedjigsaw.deep.network import STATISTICS, initial_model
@@ -40,29 +40,12 @@ def aggregate(
 ) -> tuple[Floats, Tensors]:
     """Do one communication step at the server: centers and tensors of the next model."""
     model = _model_before(method, broadcast)
-    if method.schedule.wire == "bf16":
-        summaries = [wire.received(summary, model) for summary in summaries]
-    size = common_size(summaries) if broadcast.round == 0 else {}
-    centers, tensors = _next(method, summaries, broadcast, model, rng)
-    tensors = {**tensors, **size}
-    if method.schedule.wire == "bf16" and broadcast.round < len(method.plan()) - 1:
-        tensors = wire.packed(tensors)
-    return centers, tensors
-
-
-def _next(
-    method: DeepParameters,
-    summaries: Sequence[Summary],
-    broadcast: Broadcast,
-    model: Model,
-    rng: np.random.Generator,
-) -> tuple[Floats, Tensors]:
-    """Compute centers and tensors of the next model, with exact weights."""
     step = method.plan()[broadcast.round]
+    size = common_size(summaries) if broadcast.round == 0 else {}
     if step.kind == "cluster":
         return new_centers(method, summaries, broadcast, model, step, rng)
     if step.kind == "calibrate":
-        found = pooled_statistics(summaries)
+        found = pooled_statistics(summaries) | size
     else:
         found = average(summaries, method.execution.torch_device)
         found = with_momentum(model, found, method.schedule.server_momentum)
@@ -86,8 +69,6 @@ def check_answer(method: DeepParameters, summary: Summary, broadcast: Broadcast)
             inner = heads.inner_broadcast(broadcast, step.inner_round, head)
             method.make_clusterer(head).check_answer(part, inner)
         return
-    if method.schedule.wire == "bf16":
-        summary = wire.received(summary, model)
     check_weights(summary, model, statistics_only=step.kind == "calibrate")
     if step.kind == "train":
         check_report(summary, model, validates=bool(method.schedule.validation_share))
@@ -132,9 +113,7 @@ def check_centers(summary: Summary, width: int) -> None:
 
 
 def _model_before(method: DeepParameters, broadcast: Broadcast) -> Model:
-    objective = method.objective
-    before = broadcast.model or initial_model(objective.network, objective.norm, broadcast.seed)
-    return wire.unpacked(before)
+    return broadcast.model or initial_model(method.objective.network, broadcast.seed)
 
 
 # ----------------------------------------------------------------------------------------- centers

@@ -23,12 +23,11 @@ from fedjigsaw.deep.evaluate import linear_probe, neighbors
 from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.state import State
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.errors import DataError
 from fedjigsaw.io.rows import append_row, read_rows, write_rows
 from fedjigsaw.report.provenance import provenance
 
 NMI_IMAGES = 10_000  # enough to follow a run
-EVALUATIONS = ("linear_accuracy", "knn_accuracy")  # of the best round, in the last row
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,6 @@ class Session:
         File for one JSON line per round.
     eval_every : int
         Rounds between two evaluations, if there are labels; 0 evaluates at the end only.
-    keep : {"last", "best"}
-        "best" also keeps the round with the highest `information`, in the file :attr:`best_out`,
-        and evaluates it at the end.
     max_minutes : float or None
         Stop, with a checkpoint, before this time is over.
     """
@@ -66,21 +62,7 @@ class Session:
     save_every: int = 10
     eval_every: int = 10
     max_minutes: float | None = None
-    keep: str = "last"
     _kept: list[int] = field(default_factory=list, init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.keep == "best" and not self.method.schedule.validation_share:
-            raise ParameterError(
-                "To keep the best round, clients need images to validate on. "
-                "Add -s validation_share=0.02."
-            )
-
-    @property
-    def best_out(self) -> Path | None:
-        """The checkpoint of the best round, beside `out`: run.best.st for run.st."""
-        named = self.out.with_name(f"{self.out.stem}.best{self.out.suffix}")
-        return named if self.keep == "best" else None
 
     def run(self, start: Checkpoint | None = None) -> Generator[dict[str, Any], None, None]:
         """Train from the beginning or from a checkpoint; yield the row of every round."""
@@ -91,7 +73,6 @@ class Session:
             self._cut_rows(start.state.round)
         evaluation = 0.0  # seconds of the last one
         unsaved: State | None = None
-        best = self._best_before(start)
         labels = None if start is None else self._label(start.state)
         run = self.method.train(
             self.data.train, clients=self.clients, start=None if start is None else start.state
@@ -99,7 +80,6 @@ class Session:
         try:
             for state in run:
                 row = self.row(state)
-                best = better(best, state) if self.keep == "best" else None
                 reserve = 1.2 * (state.numbers["round_seconds"] + 2 * evaluation) + 5
                 late = self._is_late(perf_counter() - began + reserve)
                 last = late or state.round == self.method.schedule.n_rounds
@@ -108,15 +88,14 @@ class Session:
                     before_labels, labels = labels, self._label(state)
                     row |= self._follow(labels, before_labels)
                     if last or (self.eval_every and state.round % self.eval_every == 0):
-                        row |= self._evaluate(best, state, last=last)
+                        row |= evaluate(self.method, self.data)
                         evaluation = perf_counter() - tick
                 finally:  # the round is trained, whatever becomes of its evaluation
-                    row |= {} if best is None else {"best_round": best.round}
                     row["seconds"] = before + perf_counter() - began
                     unsaved = replace(state, numbers={**state.numbers, "seconds": row["seconds"]})
                     self._write(row, first=start is None and state.round == 1)
                 if last or state.round % self.save_every == 0:
-                    self._save(unsaved, best)
+                    self._save(unsaved)
                     unsaved = None
                 yield row
                 if late:
@@ -125,7 +104,7 @@ class Session:
             if unsaved is not None:
                 # of two errors, as where the disk is full, the first says what happened
                 with ignoring_signals(), suppress(DataError):
-                    self._save(unsaved, best)
+                    self._save(unsaved)
             raise
 
     @property
@@ -142,33 +121,9 @@ class Session:
         on_gpu = self.method.execution.torch_device.type == "cuda"
         return {**self.about, **provenance("torch" if on_gpu else None)}
 
-    def _save(self, state: State, best: State | None) -> None:
-        if best is not None and self.best_out is not None:
-            # first: a best round after that of `out` is found again when the run is resumed
-            seconds = state.numbers["seconds"]
-            best = replace(best, numbers={"seconds": seconds, **best.numbers})
-            save(Checkpoint(self.method, best, self._about()), self.best_out)
+    def _save(self, state: State) -> None:
         save(Checkpoint(self.method, state, self._about()), self.out)
         self._kept.append(state.round)
-
-    def _best_before(self, start: Checkpoint | None) -> State | None:
-        """Return the best round of a run that is resumed, if its file is of this run."""
-        if start is None or self.best_out is None or not self.best_out.exists():
-            return None
-        found = load(self.best_out)
-        found.check_same(self.method, self.about, self.best_out)
-        return found.state if found.state.round <= start.state.round else None
-
-    def _evaluate(self, best: State | None, state: State, *, last: bool) -> dict[str, Any]:
-        """Evaluate a round that the method has loaded; the last row is also of the best round."""
-        found: dict[str, Any] = evaluate(self.method, self.data)
-        if best is not None and last:
-            shown: Mapping[str, Any] = found
-            if best.round != state.round:
-                shown = evaluate(self.method.load_model(best.model), self.data)
-                self.method.load_model(state.model)
-            found |= {f"best_{name}": shown[name] for name in EVALUATIONS if name in shown}
-        return found
 
     def _is_late(self, seconds: float) -> bool:
         return self.max_minutes is not None and seconds > 60 * self.max_minutes
@@ -207,13 +162,6 @@ class Session:
             write_rows(self.rows, [row])
         elif self.rows is not None:
             append_row(self.rows, row)
-
-
-def better(best: State | None, state: State) -> State:
-    """Return the state with more information; the earlier one if they are equal."""
-    if best is None or state.numbers["information"] > best.numbers["information"]:
-        return state
-    return best
 
 
 def evaluate(
@@ -340,6 +288,6 @@ def check_rows(
     config = {n: v for n, v in method.configuration().items() if n not in NOT_COMPARED}
     for number, row in enumerate(rows, 1):
         same = all(row.get(n) == value for n, value in about.items() if n not in NOT_COMPARED)
-        found = row.get("config", config)  # only rows of rounds that were evaluated have it
+        found = row.get("config", {})
         if not same or any(found.get(name) != value for name, value in config.items()):
             raise DataError(f"{path}, line {number}, is a row of another run. {advice}")

@@ -15,7 +15,6 @@ from fedjigsaw.deep import images
 from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.execution import check_device
 from fedjigsaw.deep.pictures import Bytes
-from fedjigsaw.deep.wire import exact
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, MessageError, ParameterError, counted, invalid
 from fedjigsaw.io.formats import SummaryFile
@@ -151,6 +150,6 @@ class ImageSite:
 
 def _check_finite(broadcast: Broadcast) -> None:
     """Refuse NaN and infinity here; later they would be an obscure error of torch."""
-    for name, tensor in () if broadcast.model is None else exact(broadcast.model.tensors).items():
+    for name, tensor in () if broadcast.model is None else broadcast.model.tensors.items():
         if not np.isfinite(tensor).all():
             raise MessageError(f"The server sent NaN or infinity in tensor {name!r}.")

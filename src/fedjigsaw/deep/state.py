@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedjigsaw.deep.schedule import Step
-from fedjigsaw.deep.validation import information
 from fedjigsaw.messages import Model, Round, Transcript
 
 COLLAPSED_SPREAD = 0.1  # below this, nearly all projections are the same
@@ -47,13 +46,10 @@ def describe(
     sizes, owners = model.tensors["report.sizes"], model.tensors["head"]
     largest = max(sizes[owners == h].max() / sizes[owners == h].sum() for h in set(owners.tolist()))
     spread = float(model.tensors["report.spread"])
-    validation = {}
-    if "report.validation_loss" in model.tensors:
-        loss = float(model.tensors["report.validation_loss"])
-        validation = {"validation_loss": loss, "information": information(sizes, owners, loss)}
+    held = model.tensors.get("report.validation_loss")
     return {
         "loss": float(model.tensors["report.loss"]),
-        **validation,
+        **({} if held is None else {"validation_loss": float(held)}),
         "clusters": len(sizes),
         "clusters_used": int((sizes > 0).sum()),
         "largest_share": float(largest),

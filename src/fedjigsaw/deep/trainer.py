@@ -1,7 +1,7 @@
 """The network on its device: computing projections and features, calibrating, training.
 
-The loss is in :mod:`fedjigsaw.deep.deepcluster`; the proximal term and weight decay are part of the
-step here. Everything is arranged so that a GPU does not wait for the host.
+The loss is in :mod:`fedjigsaw.deep.losses`; weight decay is part of the step here. Everything is
+arranged so that a GPU does not wait for the host.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,25 +15,24 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fedjigsaw.deep.augment import N_DRAWS, Augment, standardize
-from fedjigsaw.deep.deepcluster import (
+from fedjigsaw.deep.heads import named
+from fedjigsaw.deep.losses import (
     ABSENT,
+    Balance,
     Buffers,
-    Prototypes,
     Recipe,
     autocast,
     batch_loss,
     deepcluster_loss,
+    wanted_shares,
 )
-from fedjigsaw.deep.heads import named
 from fedjigsaw.deep.network import FlatWeights, Network, build
-from fedjigsaw.deep.soft_targets import Balance, wanted_shares
-from fedjigsaw.deep.validation import VIEWS
-from fedjigsaw.deep.wire import exact
 from fedjigsaw.messages import Model
 
 FEATURE_BATCH = 1000  # images per forward pass without gradients
 GPU_FEATURE_BATCH = 2500  # fewer launches: the host is slower than the GPU
 CALIBRATION = (2, 1000)  # batches, images per batch
+VALIDATED = 4  # views of each image to validate on
 # torch captures one graph at a time; threads that wait find what the first one compiled
 _PREPARING = Lock()
 
@@ -77,7 +76,7 @@ class OnDevice:
             same = len(known) == len(arrays) and all(known.get(n) is a for n, a in arrays.items())
             # a network of other settings needs a look at all shapes, which says what does not fit
             if not same or len(self._vectors[prefix]) != len(weights.vector):
-                vector = weights.flatten(exact(arrays))
+                vector = weights.flatten(arrays)
                 if vector.is_cuda:  # other lanes read it on their own streams
                     torch.cuda.current_stream(vector.device).synchronize()
                 self._arrays[prefix], self._vectors[prefix] = arrays, vector
@@ -141,8 +140,6 @@ class Trainer:
         self._rate = torch.zeros((), device=device)
         self._loss = torch.zeros((), device=device)
         self._velocity = torch.zeros(self.weights.n_parameters, device=device)
-        self._anchor = torch.zeros(self.weights.n_parameters if recipe.objective.proximal else 0)
-        self._anchor = self._anchor.to(device)
         self._batch_loss: Callable[..., Tensor] = batch_loss
         if recipe.execution.compile:  # without graphs of its own: the whole step is captured
             self._batch_loss = torch.compile(batch_loss, dynamic=False)
@@ -153,8 +150,7 @@ class Trainer:
         self._cache_weights: Tensor | None = None
 
     def _build(self, size: Sequence[int]) -> Network:
-        objective = self.recipe.objective
-        network = build(objective.network, size, norm=objective.norm)
+        network = build(self.recipe.objective.network, size)
         return network.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
 
     def use(self, model: Model, prefix: str) -> None:
@@ -163,7 +159,7 @@ class Trainer:
 
     # ------------------------------------------------------------------------------- projections
 
-    def cached_projections(self, images: Tensor, seed: int | None) -> Tensor:
+    def cached_projections(self, images: Tensor, seed: int) -> Tensor:
         """Return `project(images, seed)`, cached while the weights stay the same.
 
         The steps of a round that cluster and train need the same projections.
@@ -241,7 +237,7 @@ class Trainer:
         self,
         images: Tensor,
         labels: Tensor,
-        prototypes: Sequence[Prototypes],
+        centers: Sequence[Tensor],
         *,
         epochs: int,
         rate: float,
@@ -253,16 +249,16 @@ class Trainer:
         Parameters
         ----------
         labels : Tensor of shape (heads, n)
-            Prototype of each image.
+            Center of each image.
+        centers : sequence of Tensor of shape (k, d)
+            Unit centers of each head.
         stored_share : float
             Fraction of a target that is this label, if targets are soft.
         """
         table = batches(len(images), self.recipe.schedule.batch_size, epochs, rng)
         steps = torch.from_numpy(table).to(self.device)
         generator = torch.Generator(self.device).manual_seed(int(rng.integers(2**63)))
-        self._set_centers([p.directions for p in prototypes])
-        if len(self._anchor):
-            self._anchor.copy_(self.weights.vector[: self.weights.n_parameters])
+        self._set_centers(centers)
         if self.recipe.objective.targets != "stored":
             self._start_soft_targets(labels, stored_share)
         self.network.train()
@@ -284,8 +280,8 @@ class Trainer:
     @torch.no_grad()
     def validate(self, images: Tensor, labels: Tensor, seed: int) -> float:
         """Compute the loss of new views of images after training, with their labels as targets."""
-        z = self.project(images.repeat(VIEWS, 1, 1, 1), seed)
-        targets, temperature = labels.repeat(1, VIEWS), self.recipe.objective.temperature
+        z = self.project(images.repeat(VALIDATED, 1, 1, 1), seed)
+        targets, temperature = labels.repeat(1, VALIDATED), self.recipe.objective.temperature
         bias, sizes = self._bias, self.sizes
         return float(deepcluster_loss(z, self._centers, bias, targets, sizes, temperature))
 
@@ -301,8 +297,7 @@ class Trainer:
     def _start_soft_targets(self, labels: Tensor, stored_share: float) -> None:
         """Set what soft targets depend on, for a new round."""
         self._stored_share.fill_(stored_share)
-        kind = self.recipe.objective.target_balance
-        self._balance.wanted.copy_(wanted_shares(kind, labels, self._bias, self.sizes))
+        self._balance.wanted.copy_(wanted_shares(labels, self._bias, self.sizes))
         if self._teacher_weights is not None:
             self._teacher_weights.load(self.weights.vector)
 
@@ -310,13 +305,10 @@ class Trainer:
         """Do one step of SGD on the batch in the buffers."""
         loss = self.loss()
         gradients = torch.autograd.grad(loss, self.weights.parameters)
-        weights, proximal = self.weights, self.recipe.objective.proximal
-        momentum = self.recipe.schedule.momentum
+        weights, momentum = self.weights, self.recipe.schedule.momentum
         with torch.no_grad():
             torch._foreach_copy_(weights.gradients, list(gradients))
             parameters = weights.vector[: weights.n_parameters]
-            if proximal:
-                weights.gradient.add_(parameters - self._anchor, alpha=proximal)
             torch._fused_sgd_(
                 [parameters],
                 [weights.gradient],

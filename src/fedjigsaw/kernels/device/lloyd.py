@@ -3,20 +3,10 @@
 Work is queued while a GPU computes, and reading a result back waits for the whole queue, so
 convergence is tested only every few iterations. No sum uses atomic additions: two runs on one
 device give the same bits.
-
-Large problems run in fused kernels (:mod:`fedjigsaw.kernels.device.fused`), whose products of
-matrices have two precisions. Products of TensorFloat-32 decide between centers up to about a
-thousandth of the squared norm of a row. They are used while the centers move far, if rows are not
-much closer to their centers than that. The last iterations and the labels are in full single
-precision, so a run that converges ends in an optimum of full precision. On the way a few rows in
-ten thousand are given to a center that is about as near, so it may be another optimum, as with
-other seeds: ``benchmarks/gpu_speed.py`` compares the objectives.
 """
 
 import math
 from collections.abc import Iterator
-from functools import cache
-from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -24,10 +14,7 @@ from torch import Tensor
 
 LOOK_EVERY = 5  # iterations between two tests of convergence
 DRAWS = 64  # seeds whose random numbers are drawn at once
-FUSED = 2**25  # entries of the table rows x centers from where on fused kernels are faster
-FAR = 100.0  # times the shift at which iterations end: closer to it, products are exact
-CLEAR = 1 / 32  # squared distance to the centers, of the rows' squared norms, for quick products
-LAST = 2  # iterations at the end of a limited number of them that have exact products
+TOGETHER = 2**25  # entries of the tables rows x centers of several sets that move together
 _BLOCK = 2**26  # entries of a block of the table rows x centers
 
 
@@ -92,13 +79,8 @@ def draw(weights: Tensor, n: int, generator: torch.Generator) -> Tensor:
 
 def nearest(rows: Tensor, centers: Tensor) -> tuple[Tensor, Tensor]:
     """Return the nearest center of each row and the squared distance to it, in bounded memory."""
-    if not _is_fused(rows, centers):
-        labels, squared = _nearest_of_sets(rows, centers[None])
-        return labels[0], squared[0]
-    from fedjigsaw.kernels.device import fused
-
-    labels, scores = fused.nearest(rows, centers)
-    return labels.long(), (rows.square().sum(1) - 2 * scores).clamp_(min=0)
+    labels, squared = _nearest_of_sets(rows, centers[None])
+    return labels[0], squared[0]
 
 
 def lloyd(
@@ -117,8 +99,6 @@ def lloyd(
     -------
     The centers; the nearest one of each row and the squared distance to it, of shape (sets, n).
     """
-    if len(centers) == 1 and _is_fused(rows, centers[0]):
-        return _lloyd_fused(rows, centers[0], weights, max_iter, stop)
     found = torch.empty_like(centers)
     places = list(range(len(centers)))  # of the sets that still move
     for i in range(max_iter):
@@ -143,34 +123,9 @@ def lloyd(
     return found, *_nearest_of_sets(rows, found)
 
 
-def _lloyd_fused(
-    rows: Tensor, centers: Tensor, weights: Tensor, max_iter: int, stop: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Do as :func:`lloyd`, for one large set of centers."""
-    from fedjigsaw.kernels.device import fused
-
-    quick = True
-    for i in range(max_iter):
-        before, exact = centers, not quick or i >= max_iter - LAST
-        centers, counts, scores = fused.step(rows, before, weights, exact=exact)
-        if i and not _looks(i, max_iter):
-            continue
-        shift, norms = (centers - before).square().sum(), rows.square().sum()
-        clear = norms - 2 * scores.sum() >= CLEAR * norms
-        seen = [shift <= stop, shift <= FAR * stop, clear, (counts <= 0).sum()]
-        is_settled, is_close, is_clear, n_empty = torch.stack([s.long() for s in seen]).tolist()
-        if n_empty:
-            _refill(centers, counts, nearest(rows, centers)[1] * weights, rows)
-        elif is_settled and exact:
-            break
-        quick = bool(is_clear) and not is_close
-    labels, squared = nearest(rows, centers)
-    return centers[None], labels[None], squared[None]
-
-
 def sets_at_once(n_rows: int, k: int) -> int:
     """Return the number of sets of k centers that are best moved together."""
-    return max(1, FUSED // (n_rows * k))
+    return max(1, TOGETHER // (n_rows * k))
 
 
 def _looks(i: int, max_iter: int) -> bool:
@@ -239,13 +194,3 @@ def _blocks(k: int, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
     """Yield blocks of rows whose tables with k centers have a bounded size."""
     size = max(1, _BLOCK // k)
     return zip(*(torch.split(tensor, size) for tensor in tensors), strict=True)
-
-
-def _is_fused(rows: Tensor, centers: Tensor) -> bool:
-    """Tell whether fused kernels are there, and faster at this size."""
-    return rows.is_cuda and len(rows) * len(centers) >= FUSED and _has_triton()
-
-
-@cache
-def _has_triton() -> bool:
-    return find_spec("triton") is not None

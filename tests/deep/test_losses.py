@@ -1,4 +1,4 @@
-"""Soft targets by hand: assignments, balance, and the loss against distributions."""
+"""The losses by hand: labels, soft targets, and their balance."""
 
 import math
 
@@ -6,8 +6,57 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from fedjigsaw.deep.deepcluster import ABSENT, deepcluster_loss
-from fedjigsaw.deep.soft_targets import Balance, assign, mix, of_others, soft_loss, wanted_shares
+from fedjigsaw.deep.losses import (
+    ABSENT,
+    Balance,
+    assign,
+    deepcluster_loss,
+    mix,
+    of_others,
+    soft_loss,
+    wanted_shares,
+)
+
+
+def test_loss_by_hand():
+    z = torch.tensor([[1.0, 0.0]])
+    centers = torch.eye(2)
+    # logits 1/tau and 0
+    for tau in (1.0, 0.5):
+        loss = deepcluster_loss(z, centers, torch.zeros(2), torch.tensor([[0]]), [2], tau)
+        assert float(loss) == pytest.approx(math.log(1 + math.exp(-1 / tau)))
+        wrong = deepcluster_loss(z, centers, torch.zeros(2), torch.tensor([[1]]), [2], tau)
+        assert float(wrong) == pytest.approx(float(loss) + 1 / tau)
+
+
+def test_loss_is_the_mean_over_heads_and_views():
+    z = F.normalize(torch.tensor([[1.0, 0.2], [0.3, 1.0]]), dim=1)
+    centers = torch.cat([torch.eye(2), -torch.eye(2), torch.eye(2)])
+    labels = torch.tensor([[0, 1], [1, 3]])
+    both = deepcluster_loss(z, centers, torch.zeros(6), labels, [2, 4], 0.1)
+    heads = [
+        F.cross_entropy(z @ centers[part].T / 0.1, labels[h])
+        for h, part in enumerate((slice(0, 2), slice(2, 6)))
+    ]
+    assert float(both) == pytest.approx(float(heads[0] + heads[1]) / 2)
+
+
+def test_loss_of_heads_of_one_size():
+    z = F.normalize(torch.tensor([[1.0, 0.2], [0.3, 1.0], [1.0, -1.0]]), dim=1)
+    centers = torch.cat([torch.eye(2), -torch.eye(2)])
+    labels = torch.tensor([[0, 1, 1], [1, 1, 0]])
+    both = deepcluster_loss(z, centers, torch.zeros(4), labels, [2, 2], 0.1)
+    first = F.cross_entropy(z @ torch.eye(2) / 0.1, labels[0])
+    second = F.cross_entropy(-z @ torch.eye(2) / 0.1, labels[1])
+    assert float(both) == pytest.approx(float(first + second) / 2)
+
+
+def test_an_absent_center_takes_no_part():
+    z = torch.tensor([[1.0, 0.0]])
+    centers = torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    bias = torch.tensor([0.0, 0.0, ABSENT])
+    loss = deepcluster_loss(z, centers, bias, torch.tensor([[0]]), [3], 1.0)
+    assert float(loss) == pytest.approx(math.log(1 + math.exp(-1)))
 
 
 def table(n, sizes, seed=0):
@@ -35,9 +84,9 @@ def test_soft_loss_by_hand():
 
 
 def test_assignments_by_hand():
-    """Cosines 1 and 0 have a spread of 1/2, and so have 0 and 1."""
-    z = torch.eye(2)
-    found = assign(z, torch.eye(2), torch.zeros(2), [2], 0.5, None)
+    """Cosines 1 and 0 have a spread of 1/2, and so have 0 and 1; shares are as wanted already."""
+    z, half = torch.eye(2), torch.full((2,), 0.5)
+    found = assign(z, torch.eye(2), torch.zeros(2), [2], 0.5, Balance(half, half.clone()))
     sure = 1 / (1 + math.exp(-4))
     torch.testing.assert_close(found, torch.tensor([[sure, 1 - sure], [1 - sure, sure]]))
 
@@ -45,16 +94,17 @@ def test_assignments_by_hand():
 @pytest.mark.parametrize("sizes", [[4, 4], [3, 5]])
 def test_assignments_stay_sharp_if_all_centers_are_close(sizes):
     z, centers = table(6, sizes)
-    far = assign(z, centers, torch.zeros(8), sizes, 0.3, None)
-    close = assign(z, 0.01 * centers + 0.5, torch.zeros(8), sizes, 0.3, None)
+    far, close = (
+        assign(z, some, torch.zeros(8), sizes, 0.3, Balance(torch.ones(8), torch.ones(8)))
+        for some in (centers, 0.01 * centers + 0.5)
+    )
     torch.testing.assert_close(far, close, atol=1e-3, rtol=1e-3)
     for part in far.split(sizes, dim=1):
         torch.testing.assert_close(part.sum(dim=1), torch.ones(6))
 
 
-@pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("sizes", [[4, 4], [3, 5]])
-def test_absent_centers_are_never_a_target(sizes, balanced):
+def test_absent_centers_are_never_a_target(sizes):
     """Nor do they count for the spread, whatever values their rows still have."""
     z, centers = table(6, sizes)
     bias = torch.zeros(8)
@@ -63,8 +113,7 @@ def test_absent_centers_are_never_a_target(sizes, balanced):
     found = []
     for rest in (0.0, 50.0):
         centers[[1, 7]] = rest
-        balance = Balance(shares, shares.clone()) if balanced else None
-        found.append(assign(z, centers, bias, sizes, 0.3, balance))
+        found.append(assign(z, centers, bias, sizes, 0.3, Balance(shares, shares.clone())))
         assert torch.equal(found[-1][:, [1, 7]], torch.zeros(6, 2))
         assert bool(found[-1].isfinite().all())
     torch.testing.assert_close(*found)
@@ -74,22 +123,19 @@ def test_absent_centers_are_never_a_target(sizes, balanced):
 def test_balanced_assignments_approach_the_wanted_shares(goal):
     """Views of ten kinds in small batches; the first kind is rare, the last frequent.
 
-    After some steps the mean assignment is much nearer to the wanted shares than without balance.
+    After some steps the mean assignment is much nearer to the wanted shares than before balance.
     """
     draw = torch.Generator().manual_seed(0)
     kinds = F.normalize(torch.randn(10, 32, generator=draw), dim=1)
     shares = torch.full((10,), 0.1) if goal == "even" else torch.arange(10.0, 0, -1) / 55
-    running, gaps = shares.clone(), []
-    for balance in (None, Balance(shares, running)):
-        mean = torch.zeros(10)
-        for step in range(200):
-            own = torch.multinomial(torch.arange(1.0, 11), 16, replacement=True, generator=draw)
-            views = kinds[own] + 0.4 * torch.randn(16, 32, generator=draw)
-            z = F.normalize(views, dim=1)
-            found = assign(z, kinds, torch.zeros(10), [10], 0.5, balance)
-            mean += found.mean(dim=0) / 100 * (step >= 100)
-        gaps.append(float((mean - shares).abs().sum()))
-    assert gaps[1] < 0.75 * gaps[0]
+    balance, mean = Balance(shares, shares.clone()), torch.zeros(10)
+    for step in range(200):
+        own = torch.multinomial(torch.arange(1.0, 11), 16, replacement=True, generator=draw)
+        z = F.normalize(kinds[own] + 0.4 * torch.randn(16, 32, generator=draw), dim=1)
+        found = assign(z, kinds, torch.zeros(10), [10], 0.5, balance)
+        mean += found.mean(dim=0) / 100 * (step >= 100)
+    before = (balance.running - shares).abs().sum()
+    assert (mean - shares).abs().sum() < 0.75 * before
 
 
 def test_targets_mixed_with_labels():
@@ -114,14 +160,10 @@ def test_wanted_shares():
     """Ten images; every center counts as one image more, and missing centers get nothing."""
     labels = torch.tensor([[0] * 6 + [1] * 4, [2] * 10])
     bias = torch.zeros(7)
-    own = wanted_shares("own", labels, bias, (4, 3))
+    own = wanted_shares(labels, bias, (4, 3))
     expected = [7 / 14, 5 / 14, 1 / 14, 1 / 14, 1 / 13, 1 / 13, 11 / 13]
     torch.testing.assert_close(own, torch.tensor(expected))
-    even = wanted_shares("even", labels, bias, (4, 3))
-    torch.testing.assert_close(even, torch.tensor([1 / 4] * 4 + [1 / 3] * 3))
     bias[[2, 3]] = ABSENT
-    own = wanted_shares("own", labels, bias, (4, 3))
+    own = wanted_shares(labels, bias, (4, 3))
     expected = [7 / 12, 5 / 12, 0, 0, 1 / 13, 1 / 13, 11 / 13]
     torch.testing.assert_close(own, torch.tensor(expected))
-    even = wanted_shares("even", labels, bias, (4, 3))
-    torch.testing.assert_close(even, torch.tensor([1 / 2] * 2 + [0] * 2 + [1 / 3] * 3))
