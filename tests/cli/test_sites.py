@@ -328,7 +328,7 @@ class TestCommands:
         assert "Warning: Do all sites use the same unit in column 'glucose'? s0: 40 rows" in told
         assert "of the others)" not in told
         assert told.count("times the others)") == 1
-        assert "--unit glucose=UNIT -o COPY`, or leave a site out, for example with" in told
+        assert "--factor glucose=NUMBER -o COPY`, or leave a site out, for example with" in told
         assert "units" not in result.stdout  # once is enough
         left = run(f"{words} -o left --without s2")
         assert "unit" not in left.stdout + left.stderr

@@ -98,7 +98,7 @@ class Conspicuous:
         lines += [f"  {_line(self.column, site, columns)}" for site in shown]
         if len(first) > MAX_SHOWN:
             lines.append(f"  and {len(first) - MAX_SHOWN:,} others")
-        apply = f"apply FILE --schema schema.toml --unit {quote(self.column)}=UNIT -o COPY"
+        apply = f"apply FILE --schema schema.toml --factor {quote(self.column)}=NUMBER -o COPY"
         without = f"for example with --without {quote(self.clients[0])}"
         lines.append(f"Check the unit. Convert a file with `fedjigsaw schema {apply}`,")
         lines.append(f"or leave a site out, {without}.")
@@ -119,8 +119,8 @@ def conspicuous_columns(stats: Sequence[Stats]) -> list[Conspicuous]:
       bern: 400 rows, mean 121.6, deviation 35
       dresden: 400 rows, mean 7.2, deviation 2.1 (about 1/16.8 of the others)
       lyon: 400 rows, mean 120.6, deviation 33
-    Check the unit. Convert a file with `fedjigsaw schema apply FILE --schema schema.toml --unit
-    glucose=UNIT -o COPY`, or leave a site out, for example with --without dresden.
+    Check the unit. Convert a file with `fedjigsaw schema apply FILE --schema schema.toml --factor
+    glucose=NUMBER -o COPY`, or leave a site out, for example with --without dresden.
     """
     if len(stats) < 2:
         return []
