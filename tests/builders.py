@@ -30,10 +30,8 @@ def summary(**changes):
 
 
 def write_table(path, **columns):
-    """Write columns as CSV, Parquet or NPZ, by the ending of the name."""
-    if path.suffix == ".npz":
-        np.savez(path, X=np.column_stack(list(columns.values())), columns=list(columns))
-    elif path.suffix == ".parquet":
+    """Write columns as CSV or Parquet, by the ending of the name."""
+    if path.suffix == ".parquet":
         pa.parquet.write_table(pa.table(columns), path)
     else:
         pa.csv.write_csv(pa.table(columns), path)

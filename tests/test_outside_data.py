@@ -1,8 +1,4 @@
-"""Data sets of scikit-learn, of OpenML's cache, and of files."""
-
-import shutil
-import urllib.request
-from pathlib import Path
+"""Data sets of scikit-learn, and of files."""
 
 import numpy as np
 import pytest
@@ -100,71 +96,6 @@ def empty_cache(tmp_path, monkeypatch):
         raise AssertionError("nothing may be downloaded")
 
     monkeypatch.setattr("socket.create_connection", fail)
-    return tmp_path / "home" / "openml" / "openml.org"
-
-
-@pytest.fixture
-def iris_in_cache(empty_cache):
-    """What `fetch_openml` leaves of iris: the files that scikit-learn's own tests use."""
-    sklearn_tests = pytest.importorskip("sklearn.datasets.tests.data.openml.id_61")
-    source = Path(sklearn_tests.__path__[0])
-    places = {
-        "api-v1-jd-61.json.gz": "api/v1/json/data/61",
-        "api-v1-jdf-61.json.gz": "api/v1/json/data/features/61",
-        "api-v1-jdq-61.json.gz": "api/v1/json/data/qualities/61",
-        "api-v1-jdl-dn-iris-l-2-dv-1.json.gz": "api/v1/json/data/list/data_name/iris/limit/2/data_version/1",
-        "api-v1-jdl-dn-iris-l-2-s-act-.json.gz": "api/v1/json/data/list/data_name/iris/limit/2/status/active/",
-    }
-    for name, place in places.items():
-        target = empty_cache / f"{place}.gz"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source / name, target)
-    return source, empty_cache
-
-
-class TestOpenML:
-    @pytest.mark.parametrize("name", ["openml:iris", "openml:iris@1", "openml:61"])
-    def test_a_set_in_the_cache(self, iris_in_cache, name):
-        source, cache = iris_in_cache
-        described = urls_of_data(source)
-        for url in described:
-            target = cache / f"{url}.gz"
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(source / "data-v1-dl-61.arff.gz", target)
-        data = datasets.load(name)
-        assert (data.X.shape[1], data.n_clusters, data.has_classes) == (4, 3, True)
-        assert data.columns == ("sepallength", "sepalwidth", "petallength", "petalwidth")
-        assert data.name == name
-
-    @pytest.mark.parametrize("name", ["openml:iris", "openml:iris@1", "openml:61"])
-    def test_nothing_is_downloaded(self, empty_cache, name):
-        before = vars(urllib.request).get("_opener")
-        with pytest.raises(
-            DatasetError, match="is not in the cache .*nothing is downloaded unasked"
-        ):
-            datasets.load(name)
-        assert vars(urllib.request).get("_opener") is before
-
-    def test_the_error_says_how_to_fetch_it(self, empty_cache):
-        with pytest.raises(DatasetError, match=r"fetch_openml\(name='iris', version=1, as_frame"):
-            datasets.load("openml:iris@1")
-
-    @pytest.mark.parametrize("spec", ["", "iris@x", "@1"])
-    def test_bad_names(self, spec):
-        with pytest.raises(ParameterError, match="openml of load must be NAME, NAME@VERSION or"):
-            datasets.load(f"openml:{spec}")
-
-
-def urls_of_data(source):
-    """The addresses of the data that the description of a set names."""
-    import gzip
-    import json
-    from urllib.parse import urlparse
-
-    described = json.loads(gzip.decompress((source / "api-v1-jd-61.json.gz").read_bytes()))
-    url = described["data_set_description"]["url"]
-    file_id = described["data_set_description"]["file_id"]
-    return {urlparse(url).path.lstrip("/"), f"data/v1/download/{file_id}"}
 
 
 @pytest.mark.parametrize("name", ["covtype", "california-housing"])
@@ -177,7 +108,5 @@ def test_sets_that_scikit_learn_has_not_fetched(empty_cache, name):
 
 
 def test_unknown_names_say_what_there_is():
-    with pytest.raises(
-        ParameterError, match="Unknown data set 'irises'.*iris, .*openml:NAME.*file"
-    ):
+    with pytest.raises(ParameterError, match="Unknown data set 'irises'.*iris, .*file"):
         datasets.load("irises")

@@ -15,6 +15,7 @@ import pytest
 import safetensors
 import safetensors.numpy
 
+from builders import write_table
 from fedjigsaw import sites
 from fedjigsaw.errors import DataError, MessageError, ParameterError, UncertainNumberWarning
 from fedjigsaw.io import formats, tables
@@ -214,14 +215,15 @@ class TestCommands:
         run("summarize a.parquet -k 3 -o a.summary")
         run("aggregate a.summary -k 3 -o model")
         table = pa.parquet.read_table(tmp_path / "a.parquet")
-        arrays = np.column_stack([table["x"], table["y"], np.arange(table.num_rows)])
-        np.savez(tmp_path / "b.npz", X=arrays, columns=["x", "y", "label"])
+        columns = {"x": table["x"], "y": table["y"]}
+        numbers = range(table.num_rows)
+        write_table(tmp_path / "b.parquet", **columns, label=numbers)
         with pytest.raises(ParameterError, match="The id column cannot be 'label'"):
-            run("assign b.npz --model model -o l.parquet --id label")
-        np.savez(tmp_path / "a.npz", X=arrays, columns=["x", "y", "nr"])
-        run("assign a.npz --model model -o l.parquet --id nr")
+            run("assign b.parquet --model model -o l.parquet --id label")
+        write_table(tmp_path / "numbered.parquet", **columns, nr=numbers)
+        run("assign numbered.parquet --model model -o l.parquet --id nr")
         assert pa.parquet.read_table(tmp_path / "l.parquet")["nr"].to_pylist()[:3] == [0, 1, 2]
-        run("assign a.npz --model model -o both.parquet --id nr --id x")
+        run("assign numbered.parquet --model model -o both.parquet --id nr --id x")
         labels = pa.parquet.read_table(tmp_path / "both.parquet")
         assert labels.column_names == ["row", "nr", "x", "label"]
         assert labels["x"].to_pylist() == table["x"].to_pylist()

@@ -1,5 +1,8 @@
 """Images in NPZ files, whole and broken."""
 
+import tracemalloc
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -91,10 +94,44 @@ def test_an_npz_that_would_fill_the_memory(tmp_path, monkeypatch):
     monkeypatch.setattr(npz, "MAX_BYTES", 2**20)
     zeros = np.zeros((9000, 3, 32, 32), np.uint8)
     np.savez_compressed(tmp_path / "bad.npz", images=zeros)
-    with pytest.raises(DataError, match="bad.npz .* 'images' needs 27,648,000 bytes"):
-        load(tmp_path / "bad.npz")
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="bad.npz .* 'images' needs 27,648,000 bytes"):
+            load(tmp_path / "bad.npz")
+        assert tracemalloc.get_traced_memory()[1] < 4 * 2**20
+    finally:
+        tracemalloc.stop()
     np.savez_compressed(tmp_path / "some.npz", images=zeros[:9], other=zeros)
     assert len(load(tmp_path / "some.npz").train) == 9  # what is not needed is not read
+
+
+def test_nor_if_it_lies_about_its_size(tmp_path, monkeypatch):
+    monkeypatch.setattr(npz, "MAX_BYTES", 2**20)
+    np.savez_compressed(tmp_path / "bad.npz", images=np.zeros((9000, 3, 32, 32), np.uint8))
+    content = bytearray((tmp_path / "bad.npz").read_bytes())
+    place = content.index(b"PK\1\2") + 20
+    content[place : place + 4] = (2**31).to_bytes(4, "little")
+    (tmp_path / "bad.npz").write_bytes(content)
+    with pytest.raises(DataError, match="is not an NPZ file"):
+        load(tmp_path / "bad.npz")
+
+
+def test_nor_by_another_compression(tmp_path):
+    np.save(tmp_path / "images.npy", np.zeros((2, 3, 8, 8), np.uint8))
+    with zipfile.ZipFile(tmp_path / "bad.npz", "w", zipfile.ZIP_LZMA) as file:
+        file.write(tmp_path / "images.npy", "images.npy")
+    with pytest.raises(DataError, match="'images' is packed as NumPy does not"):
+        load(tmp_path / "bad.npz")
+
+
+def test_a_shape_larger_than_its_array(tmp_path):
+    np.save(tmp_path / "images.npy", np.zeros((9, 3, 8, 8), np.uint8))
+    content = (tmp_path / "images.npy").read_bytes()
+    larger = content.replace(b"(9, 3, 8, 8), }" + b" " * 5, b"(900000, 3, 8, 8), }")
+    with zipfile.ZipFile(tmp_path / "bad.npz", "w") as file:
+        file.writestr("images.npy", larger)
+    with pytest.raises(DataError, match="'images' is cut off"):
+        load(tmp_path / "bad.npz")
 
 
 def test_no_npz_at_all(tmp_path):

@@ -304,14 +304,6 @@ def test_a_total_below_the_rows_is_refused(save, n):
         read(save(*rows), columns=["x"])
 
 
-@pytest.mark.parametrize("n", [20, 4096])
-def test_a_total_without_a_word_is_refused(save, n):
-    rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(n)]]
-    path = save(*rows, [None, sum(range(n)), 1.5 * n])
-    with pytest.raises(DataError, match=r"last row seems to sum up the others: .* in column 'x'"):
-        read(path, columns=["y"])
-
-
 def test_a_note_below_the_rows_is_refused(save):
     rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(20)], ["as of 12 March"]]
     with pytest.raises(DataError, match=r"'as of 12 March' in column 'id', and seems to be a note"):

@@ -5,7 +5,7 @@ import pyarrow.parquet
 import pytest
 
 from fedjigsaw.errors import DataError
-from fedjigsaw.io import by_client, npz, readers
+from fedjigsaw.io import by_client, readers
 from fedjigsaw.io.tables import open_file
 
 MEGABYTE = 2**20
@@ -13,7 +13,7 @@ MEGABYTE = 2**20
 
 @pytest.fixture(autouse=True)
 def small_limits(monkeypatch):
-    monkeypatch.setattr(npz, "MAX_BYTES", MEGABYTE)
+    monkeypatch.setattr(readers, "MAX_BYTES", MEGABYTE)
     monkeypatch.setattr(readers, "MAX_TEXTS", MEGABYTE)
 
 

@@ -187,9 +187,7 @@ class TestHeader:
             "x,true\n1,false\n",
             "f,A61.26\nm,B1\nf,B2\n",
             "0,1\n1,0\n",
-            "Zacharias,moderate\nPat,mild\nPat,severe\nPat,mild\n",
             "Zacharias,Yes\nPat,no\nPat,no\n",
-            "Zacharias,C91.0\nPat,E11\nPat,I10.9\nPat,\n",
             "Muster7,4\nMeiers12,5\nPatric9,6\n",
         ],
     )
@@ -487,7 +485,6 @@ def test_a_line_of_units_may_have_gaps(tmp_path, units):
     "content",
     [
         "age,bmi\n61,27.5\n70,22.1\n35,24.0\n",
-        "town,age,bmi\nBern,not asked,refused\n" + "Lyon,61,27.5\n" * 9,
         "town,age,bmi,crp\nBern,not asked,x,5\n" + "Lyon,61,27.5,\n" * 9,
         "town,age,bmi\nBern,k.A.,unknown\n" + "Lyon,61,27.5\n" * 9,
         "town,age\nBern,not asked\n" + "Lyon,61\n" * 9,
@@ -542,62 +539,6 @@ def test_a_total_below_the_rows_is_refused(tmp_path, row, end):
     word = row.strip(";").split(";")[0]
     with pytest.raises(DataError, match=f"its last row has '{word}' in column '(id|sex)'.*Delete"):
         open_table(path)
-
-
-@pytest.mark.parametrize("n", [12, 20_000])  # those of the latter are not all in the last bytes
-@pytest.mark.parametrize("start", ["", "A"])
-def test_a_total_without_a_word_is_refused(tmp_path, start, n):
-    rows = "".join(f"{start};{i % 7},5;{i % 90};\n" for i in range(n))
-    bmi, age = sum(i % 7 + 0.5 for i in range(n)), sum(i % 90 for i in range(n))
-    total = f";{bmi:.1f}".replace(".", ",") + f";{age};\n"
-    path = write(tmp_path / "x.csv", f"ward;bmi;age;note\n{rows}{total}")
-    with pytest.raises(DataError, match=r"last row seems to sum up the others: [0-9,]+ in column 'bmi' is the sum.*move it up"):  # fmt: skip
-        open_table(path)
-
-
-@pytest.mark.parametrize("last", [";999;999", ";48;66", "A;55;66", ";55;65", ";k.A.;66", ";;6"])
-def test_other_last_rows_without_a_word_are_rows(tmp_path, last):
-    rows = "".join(f"A;{i % 7 + 2};{i}\n" for i in range(12))
-    path = write(tmp_path / "x.csv", f"ward;bmi;age\n{rows}{last}\n")
-    table = open_table(path, columns=["bmi", "age"], drop_missing=True)
-    assert sum(len(batch.kept) for batch in table.batches()) == 13
-
-
-def test_a_few_rows_may_well_be_the_sum_of_others(tmp_path):
-    path = write(tmp_path / "x.csv", "a,b\n1,2\n2,3\n3,5\n")
-    assert len(read(path)) == 3
-
-
-def test_infinity_is_no_sum(tmp_path):
-    path = write(tmp_path / "x.csv", "a,b\n" + "1,2\n" * 12 + "inf,-inf\n")
-    with pytest.raises(DataError, match="finite number"):
-        read(path)
-
-
-@pytest.mark.parametrize("n", [12, 19, 20, 21, 40, 60])
-def test_numbers_that_double_are_no_sums(tmp_path, n):
-    """The last one is that of all above it, and 1."""
-    path = write(tmp_path / "x.csv", "a,b\n" + "".join(f"{2**i},{5 * 2**i}\n" for i in range(n)))
-    assert len(read(path)) == n
-
-
-@pytest.mark.parametrize(("last", "refused"), [(",,7", False), ("430000,860000,7", True)])
-def test_a_column_without_a_name_that_begins_late_is_no_sum(tmp_path, last, refused):
-    rows = "1,2,\n" * 429_988 + "1,2,0.5\n" * 12
-    path = write(tmp_path / "x.csv", f"a,b,\n{rows}{last}\n")
-    with pytest.raises(DataError, match="sum of all" if refused else "missing values: 1 in 'a'"):
-        read(path)
-
-
-def test_a_few_numbers_among_zeros_may_well_add_up_to_another_one(tmp_path):
-    path = write(tmp_path / "x.csv", "falls,stays\n" + "0,0\n" * 20 + "1,2\n1,1\n2,3\n")
-    assert len(read(path)) == 23
-
-
-def test_a_sorted_file_is_not_read_for_its_sums(tmp_path, monkeypatch):
-    path = write(tmp_path / "x.csv", "s,n\n" + "".join(f"{i},{i * i}\n" for i in range(20_000)))
-    monkeypatch.setattr("fedjigsaw.io.last_rows._sums", pytest.fail)
-    open_table(path, columns=["s", "n"])
 
 
 def test_a_header_that_is_repeated_among_texts_is_named(tmp_path):

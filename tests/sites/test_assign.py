@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from builders import write_table
 from fedjigsaw import FeCA, sites
 from fedjigsaw.errors import CountsWarning, ForeignSummaryWarning, MessageError
 from fedjigsaw.kernels import scaling
@@ -82,19 +83,21 @@ class TestLocalLabels:
         a = rng.normal(size=(40, 2))
         b = a + 100
         for name, rows in (("a", [a, b[:8]]), ("b", [a[:8], b]), ("c", [a, a[:8] + 1])):
-            np.savez(tmp_path / f"{name}.npz", X=np.concatenate(rows), columns=["x", "y"])
+            x, y = np.concatenate(rows).T
+            write_table(tmp_path / f"{name}.parquet", x=x, y=y)
         for method, other, words in (
             ("jigsaw", "b", "67% of the rows would belong to other centers"),
             ("jigsaw", "c", "1 of its 2 centers are nearest to no row"),
             ("feca", "c", "1 of its 2 centers are nearest to no row"),
         ):
             made = {
-                n: sites.summarize(tmp_path / f"{n}.npz", 2, method=method) for n in ("a", other)
+                n: sites.summarize(tmp_path / f"{n}.parquet", 2, method=method)
+                for n in ("a", other)
             }
             model = sites.aggregate(made, 2)
-            self.all_labels(tmp_path / "a.npz", model, local=made["a"])
+            self.all_labels(tmp_path / "a.parquet", model, local=made["a"])
             with pytest.raises(MessageError, match=words):
-                self.all_labels(tmp_path / f"{other}.npz", model, local=made["a"])
+                self.all_labels(tmp_path / f"{other}.parquet", model, local=made["a"])
 
     @pytest.mark.filterwarnings("error::fedjigsaw.errors.ForeignSummaryWarning")
     @pytest.mark.parametrize("guard", [Guard(1), Guard(9), Guard(9, "rounded"), Guard(5, "none")])

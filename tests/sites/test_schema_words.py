@@ -73,29 +73,6 @@ class TestMissing:
         done = sites.apply_schema(path, schema, tmp_path / "copy.parquet", changes)
         assert done.n_missing["x"] == 20
 
-    def test_words_that_may_be_answers_are_only_proposed(self, tmp_path):
-        path = save(tmp_path / "x.csv", x=["yes", "no", "Verweigert"] * 20)
-        entries, schema = propose(path)
-        assert schema["x"].categories == ("Verweigert", "no", "yes")
-        (note,) = [note for note in entries["x"].notes if note.startswith("CHECK")]
-        assert note == (
-            'CHECK: "Verweigert" may stand for a missing value. If so, take it out of categories, '
-            'and add to missing at the top (missing = ["Verweigert"]); then it can be kind = '
-            '"boolean", without categories.'
-        )
-
-    def test_the_check_gives_the_edit_and_the_option(self, tmp_path):
-        path = save(tmp_path / "x.csv", x=["a", "b", "not done"] * 20)
-        schema = Schema((Column("bmi"), Column("x", "ordered", categories=("a", "b"))))
-        found = sites.check_file(path, schema)
-        said = " ".join(found.columns[1].remarks)
-        assert "schema apply --missing 'x:not done'" in said
-        assert 'missing = ["not done"]' in said
-        assert found.options == (("--missing", "x:not done"),)
-        changes = sites.Changes(missing_in={"x": ["not done"]})
-        done = sites.apply_schema(path, schema, tmp_path / "copy.parquet", changes)
-        assert done.n_missing["x"] == 20
-
 
 class TestAnswers:
     @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ Data = Annotated[
     Path,
     typer.Argument(
         help="The site's data: a text file with a header line (.csv, .tsv, .txt, also .gz), whose "
-        "delimiter, decimal sign and encoding are detected, or an Excel, Parquet, NPY or NPZ file. "
+        "delimiter, decimal sign and encoding are detected, or an Excel, Parquet or NPY file. "
         "Example: bern.csv"
     ),
 ]

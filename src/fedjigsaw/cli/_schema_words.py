@@ -19,9 +19,8 @@ def _split(
 
 
 def pairs(option: str, texts: Iterable[str], names: Sequence[str]) -> dict[str, str]:
-    """Return column -> value of options such as glucose=mmol/l."""
+    """Return column -> value of options such as glucose=18.016."""
     examples = {
-        "--unit": "COLUMN=UNIT, such as glucose=mmol/l",
         "--factor": "COLUMN=NUMBER, such as glucose=18.016",
         "--date-format": "COLUMN=FORMAT, such as seen=%d.%m.%Y",
     }

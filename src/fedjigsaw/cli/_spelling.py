@@ -38,7 +38,6 @@ OTHER_NAMES = {"min_rows": "min_cluster_size", "replace": "force"}  # parameter 
 # field of `sites.Changes` -> the option of `schema apply`, and its value for a column
 CHANGES = {
     "names": ("--rename", "...={}"),
-    "units": ("--unit", "{}=..."),
     "factors": ("--factor", "{}=..."),
     "levels": ("--map", "{}:...=..."),
     "date_formats": ("--date-format", "{}=..."),

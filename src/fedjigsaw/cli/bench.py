@@ -127,8 +127,8 @@ def simulate(
     dataset: Annotated[
         str,
         typer.Option(
-            help="The data set to split: a name that `fedjigsaw data` lists, openml:NAME if "
-            "scikit-learn has it in its cache, or a CSV, Excel, Parquet, NPY or NPZ file. "
+            help="The data set to split: a name that `fedjigsaw data` lists, or a CSV, Excel, "
+            "Parquet or NPY file. "
             "Example: --dataset s1"
         ),
     ] = "gaussian-grid",

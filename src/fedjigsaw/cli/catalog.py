@@ -72,10 +72,7 @@ def data_list(context: typer.Context, as_json: JsonFlag = False) -> None:
     for name, source in datasets.SOURCES.items():
         table.add_row(name, source.about, "yes" if here[name] else "no")
     out.print(table)
-    out.print(
-        "Also: openml:NAME, if scikit-learn has it in its cache, and the paths of CSV, Excel, "
-        "Parquet, NPY and NPZ files."
-    )
+    out.print("Also: the paths of CSV, Excel, Parquet and NPY files.")
     if not all(here.values()):
         out.print(
             "s1 to s4: run `fedjigsaw data fetch ssets`, or put them into the folder that "

@@ -90,7 +90,7 @@ def compare_methods(
     files: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Your own data, one CSV, Excel, Parquet, NPY or NPZ file per site. "
+            help="Your own data, one CSV, Excel, Parquet or NPY file per site. "
             "Example: bern.csv lyon.csv"
         ),
     ] = None,
@@ -98,7 +98,7 @@ def compare_methods(
     dataset: Annotated[
         str | None,
         typer.Option(
-            help="Instead of files: a named data set, openml:NAME, or one file with --label, split "
+            help="Instead of files: a named data set, or one file with --label, split "
             "among clients. Example: --dataset s1"
         ),
     ] = None,

@@ -48,7 +48,7 @@ def site(
     ],
     data: Annotated[
         Path | None,
-        typer.Option(help="Rows: a CSV, Excel, Parquet, NPY or NPZ file. Example: --data bern.csv"),
+        typer.Option(help="Rows: a CSV, Excel, Parquet or NPY file. Example: --data bern.csv"),
     ] = None,
     images: Annotated[
         Path | None,

@@ -148,17 +148,10 @@ def apply_(
             help="Name in the file and in the schema; repeat. Example: --rename Alter=age"
         ),
     ] = None,
-    unit: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="The unit that this file has, which is converted to that of the schema; repeat. "
-            "Example: --unit glucose=mmol/l"
-        ),
-    ] = None,
     factor: Annotated[
         list[str] | None,
         typer.Option(
-            help="Multiply a column by a number, for units that --unit does not know; repeat. "
+            help="Multiply a column by a number, if this file has another unit; repeat. "
             "Example: --factor glucose=18.016"
         ),
     ] = None,
@@ -200,7 +193,7 @@ def apply_(
     All other commands read the copy. Columns that the schema does not use, such as ids, are kept as
     texts. It stays at the site.
 
-    Example: fedjigsaw schema apply dresden.csv --schema schema.toml --unit glucose=mmol/l --map
+    Example: fedjigsaw schema apply dresden.csv --schema schema.toml --factor glucose=18.016 --map
     sex:w=female -o dresden.parquet
     """
     if ending(output) != ".parquet":
@@ -211,7 +204,6 @@ def apply_(
     everywhere, in_one = words.missing(missing or [], names)
     changes = sites.Changes(
         names=words.renamed(rename or [], names),
-        units=words.pairs("--unit", unit or [], names),
         factors={
             n: words.number(n, v) for n, v in words.pairs("--factor", factor or [], names).items()
         },
@@ -287,8 +279,6 @@ def _print_check(found: sites.FileCheck, schema_file: Path) -> None:
         out.print(escape(f"This does not help with {quote_names(left)}: see the table."))
     if any(option == "--rename" for option, _ in found.options):
         out.print("Then check the copy, too: renamed columns have not been checked yet.")
-    if any(option == "--unit" and value.endswith("=UNIT") for option, value in found.options):
-        out.print("Write the unit of your file in place of UNIT.")
 
 
 def _command(found: sites.FileCheck, schema_file: Path) -> str:

@@ -1,10 +1,8 @@
-"""Texts of a column as categories: spellings, which of them to propose, and their order."""
+"""Texts of a column as categories: spellings, and which of them to propose."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
 
 from fedjigsaw.columns.schema import ABSENT, OTHER, is_name
-from fedjigsaw.columns.words import SCALES
 
 MAX_CATEGORIES = 30  # that are proposed
 
@@ -40,30 +38,3 @@ def common_levels(levels: Counter[str], min_rows: int) -> tuple[str, ...]:
     named = [t for t in usable if t not in (OTHER, ABSENT)]
     first = sorted(named, key=lambda t: (-levels[t], t))[:MAX_CATEGORIES]
     return tuple(sorted(first))
-
-
-def find_order(levels: Sequence[str]) -> tuple[str, ...]:
-    """Return words from least to greatest, with those between them; empty if no order is known.
-
-    Examples
-    --------
-    >>> find_order(["High", "Low"]), find_order(["red", "blue"])
-    (('Low', 'Medium', 'High'), ())
-    """
-    spelled = {level.lower(): level for level in levels}
-    if len(spelled) < max(2, len(set(levels))):
-        return ()
-    for scale in SCALES:
-        if set(spelled) <= set(scale):
-            places = [scale.index(word) for word in spelled]
-            between = scale[min(places) : max(places) + 1]
-            return tuple(spelled.get(word) or _like(word, spelled.values()) for word in between)
-    return ()
-
-
-def _like(word: str, others: Iterable[str]) -> str:
-    """Write a word with capital letters if others have them."""
-    for write in (str.lower, str.capitalize, str.upper):
-        if all(write(other) == other for other in others):
-            return write(word)
-    return word

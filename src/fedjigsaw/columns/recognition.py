@@ -1,22 +1,13 @@
 """Recognize what a column of a file holds, in one reading and bounded memory."""
 
-import re
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
-from fedjigsaw.columns.affixes import (
-    ADVICE,
-    AS_DATES,
-    has_short_year,
-    is_day_of_excel,
-    is_limit,
-    unit_beside,
-)
+from fedjigsaw.columns.affixes import LIMIT_ADVICE, YEAR_ADVICE, has_short_year, is_limit
 from fedjigsaw.columns.dates import (
     ALL_MONTHS,
     DAY_FIRST,
@@ -29,7 +20,6 @@ from fedjigsaw.columns.dates import (
 from fedjigsaw.columns.levels import (
     MAX_CATEGORIES,
     common_levels,
-    find_order,
     merge_spellings,
 )
 from fedjigsaw.columns.schema import (
@@ -38,7 +28,6 @@ from fedjigsaw.columns.schema import (
     DATE,
     IGNORE,
     NUMBER,
-    ORDERED,
     is_name,
 )
 from fedjigsaw.columns.text import (
@@ -55,10 +44,8 @@ from fedjigsaw.columns.values import (
     read_levels,
 )
 from fedjigsaw.columns.words import (
-    TITLES,
     are_answers,
     is_index_of_pandas,
-    may_be_missing,
     named_like_a_code,
     named_like_a_person,
     named_like_an_identifier,
@@ -68,14 +55,13 @@ MAX_LEVELS = 10_000  # different values of a column that are counted
 MAX_MARKS = 3  # texts among numbers that are taken for marks of missing values
 LONG = 60  # characters: longer texts are sentences
 FEW_CODES = 10  # different numbers that may be codes, whatever the name
-ACCOUNT = 10_000  # the least number of five digits
 SAMPLE = 200  # values by which formats of dates are tried
 MOST, NEARLY_ALL = 0.5, 0.9
 MANY_NOTE = (
     'If these are categories: kind = "category", and list those that are to be told apart. Larger '
     "groups, such as chapters of diagnoses, tell more."
 )
-IF_NUMBERS = 'CHECK: if these are no {}: kind = "number"'
+IF_NUMBERS = 'CHECK: if these are no codes: kind = "number"'
 
 
 @dataclass(frozen=True)
@@ -246,23 +232,7 @@ def recognize(seen: Sighting, min_rows: int) -> Recognized:
     numbers = seen.n_numbers - (seen.n_padded if seen.n_padded > MOST * n else 0)
     if numbers >= NEARLY_ALL * n or (numbers >= MOST * n and numbers + n_marked >= NEARLY_ALL * n):
         return _number(seen, min_rows, marks)
-    return _with_units(_text(seen, min_rows), seen, min_rows)
-
-
-def _with_units(found: Recognized, seen: Sighting, min_rows: int) -> Recognized:
-    """Say of texts that they are numbers with units, if they are."""
-    units = Counter[str]()
-    for text, n in seen.odd.items():
-        units[unit_beside(text)] += n
-    del units[""]
-    if seen.n_numbers + sum(units.values()) < NEARLY_ALL * seen.n_present:
-        return found
-    shown = ", ".join(f'"{unit}"' for unit in sorted(units) if units[unit] >= min_rows)
-    if not shown:
-        return found
-    note = f'CHECK: {shown} beside numbers. {ADVICE["unit"]} Then it is kind = "number".'
-    why = f"numbers beside {shown}" if found.kind == IGNORE else found.why
-    return replace(found, why=why, notes=(*found.notes, note))
+    return _text(seen, min_rows)
 
 
 def is_constant(seen: Sighting, min_rows: int) -> bool:
@@ -302,27 +272,19 @@ def _number(seen: Sighting, min_rows: int, marks: tuple[str, ...]) -> Recognized
     if whole and named_like_a_code(seen.name) and n_different > FEW_CODES:
         found = _text(seen, min_rows)
         if found.kind == IGNORE:
-            found = replace(found, notes=(*found.notes, IF_NUMBERS.format("codes")))
+            found = replace(found, notes=(*found.notes, IF_NUMBERS))
         return replace(found, why="whole numbers, named like codes")
     runs = seen.greatest - seen.least == seen.n_numbers - 1
     if whole and seen.all_different and runs and seen.n_numbers >= 2 * min_rows:
         return Recognized(IGNORE, "whole numbers that count the rows: an identifier")
     notes: tuple[str, ...] = ()
-    if whole and seen.all_different and seen.least >= ACCOUNT and seen.n_numbers >= 2 * min_rows:
-        notes = (IF_NUMBERS.format("account numbers or the like"),)
-        return Recognized(
-            IGNORE, "whole numbers of five digits or more, all different", notes=notes
-        )
     if whole and n_different <= FEW_CODES:
         codes = common_levels(seen.levels, min_rows)
         if codes:
             shown = ", ".join(f'"{code}"' for code in codes)
             notes = (f'If these few numbers are codes: kind = "category", categories = [{shown}]',)
-    if whole and is_day_of_excel(seen.least) and is_day_of_excel(seen.greatest):
-        counted = "CHECK: if these are days as Excel counts them (45000 is 2023-03-15)"
-        notes = (*notes, f"{counted}, {AS_DATES}")
     if sum(n for text, n in seen.odd.items() if is_limit(text)) >= min_rows:
-        notes = (*notes, f"CHECK: limits such as <5 are refused. {ADVICE['limit']}")
+        notes = (*notes, f"CHECK: limits such as <5 are refused. {LIMIT_ADVICE}")
     return Recognized(NUMBER, "whole numbers" if whole else "numbers", marks=marks, notes=notes)
 
 
@@ -331,22 +293,18 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
     if seen.n_characters > LONG * n:
         return Recognized(IGNORE, "long texts: free text?")
     if sum(n for t, n in seen.odd.items() if has_short_year(t)) > MOST * n:
-        note = f'CHECK: {ADVICE["year"]} Then it is kind = "date".'
+        note = f'CHECK: {YEAR_ADVICE} Then it is kind = "date".'
         return Recognized(IGNORE, "dates with years of two digits", notes=(note,))
     if _are_mixed_dates(seen):
         return Recognized(IGNORE, "dates in several formats: write all of them alike")
     if seen.n_dates >= MOST * n:
         numbers = seen.n_numbers - (seen.n_dates if seen.best == "%Y%m%d" else 0)
         what = "numbers" if n - seen.n_dates - numbers < min_rows <= numbers else "texts"
-        advice = "Correct them, or leave them empty."
-        if is_day_of_excel(seen.least) and is_day_of_excel(seen.greatest):
-            what, advice = "numbers", ADVICE["day"]
-        note = f'CHECK: {what} among dates. {advice} Then it is kind = "date".'
+        note = f"CHECK: {what} among dates. Correct them, or leave them empty. "
+        note += 'Then it is kind = "date".'
         return Recognized(IGNORE, f"dates, and {what} among them", notes=(note,))
     if seen.all_different and n > min_rows:
         return Recognized(IGNORE, "texts that all differ: an identifier, or free text")
-    if _n_titled(seen) > MOST * n:
-        return Recognized(IGNORE, "names of people, with titles such as Dr.")
     counts, notes = merge_spellings(seen.levels, min_rows)
     levels = common_levels(counts, min_rows)
     covered = sum(counts[level] for level in levels)
@@ -357,10 +315,6 @@ def _text(seen: Sighting, min_rows: int) -> Recognized:
             why = f"over {MAX_CATEGORIES} different texts that repeat: names, or categories?"
             return Recognized(IGNORE, why, notes=(MANY_NOTE,))
         return Recognized(IGNORE, f"many different texts, most of them in few rows: {kind}?")
-    ordered = find_order(levels) if covered >= NEARLY_ALL * n else ()
-    notes = (*notes, *_doubts(levels))
-    if ordered:
-        return Recognized(ORDERED, "words that have an order", ordered, notes=notes)
     why = "codes" if seen.n_padded > MOST * n else "texts that repeat"
     if len(levels) == 1:
         return Recognized(IGNORE, "a single category that enough rows have")
@@ -377,26 +331,3 @@ def _are_mixed_dates(seen: Sighting) -> bool:
         fits |= found
         best = max(best, int(found.sum()))
     return len(fits) > 1 and bool(fits.sum() >= NEARLY_ALL * len(fits) > best)
-
-
-def _doubts(levels: Sequence[str]) -> list[str]:
-    """Say which categories may stand for a missing value, and what to write if they do."""
-    doubtful = [level for level in levels if may_be_missing(level)]
-    if not doubtful:
-        return []
-    shown = ", ".join(f'"{level}"' for level in doubtful)
-    one = len(doubtful) == 1
-    note = f"CHECK: {shown} may stand for {'a missing value' if one else 'missing values'}. If so, "
-    note += f"take {'it' if one else 'them'} out of categories, and add to missing at the top"
-    others = {level.lower() for level in levels if level not in doubtful}
-    then = "."
-    if are_answers(others):
-        then = '; then it can be kind = "boolean", without categories.'
-    elif ordered := find_order([level for level in levels if level not in doubtful]):
-        order = ", ".join(f'"{level}"' for level in ordered)
-        then = f'; then it can be kind = "ordered", categories = [{order}].'
-    return [f"{note} (missing = [{shown}]){then}"]
-
-
-def _n_titled(seen: Sighting) -> int:
-    return sum(n for text, n in seen.levels.items() if re.match(TITLES, text))

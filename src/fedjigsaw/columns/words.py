@@ -14,44 +14,6 @@ PAIRS = (
     ("s", "n"),
 )
 TRUE, FALSE = (tuple(dict.fromkeys(words)) for words in zip(*PAIRS, strict=True))
-# words that have an order, each list from least to greatest
-SCALES = (
-    ("very low", "low", "medium", "high", "very high"),
-    ("low", "moderate", "high"),
-    ("low", "normal", "high"),
-    ("low", "mid", "high"),
-    ("none", "mild", "moderate", "severe", "critical"),
-    ("none", "slight", "moderate", "strong", "very strong"),
-    ("never", "rarely", "sometimes", "often", "always"),
-    ("never", "former", "current"),
-    ("very poor", "poor", "fair", "good", "very good", "excellent"),
-    ("poor", "average", "good"),
-    ("strongly disagree", "disagree", "neutral", "agree", "strongly agree"),
-    ("small", "medium", "large"),
-    ("xs", "s", "m", "l", "xl", "xxl"),
-    ("sehr niedrig", "niedrig", "mittel", "hoch", "sehr hoch"),
-    ("gering", "mittel", "hoch"),
-    ("niedrig", "normal", "hoch"),
-    ("keine", "leicht", "mittel", "schwer", "kritisch"),
-    ("leicht", "mäßig", "schwer"),
-    ("leicht", "mittelschwer", "schwer"),
-    ("nie", "selten", "manchmal", "oft", "immer"),
-    ("sehr schlecht", "schlecht", "mittel", "gut", "sehr gut"),
-    ("klein", "mittel", "groß"),
-    ("faible", "moyen", "élevé"),
-    ("léger", "modéré", "sévère"),
-    ("bajo", "medio", "alto"),
-    ("leve", "moderado", "grave"),
-    ("basso", "medio", "alto"),
-    ("0", "i", "ii", "iii", "iv", "v"),
-    ("ia", "ib", "iia", "iib", "iiia", "iiib", "iiic", "iv"),
-    *((*(f"{letter}{n}" for n in range(5)),) for letter in "tng"),
-    *(
-        (*(f"{word} {n}" for n in ("0", "i", "ii", "iii", "iv", "v")),)
-        for word in ("stage", "grad")
-    ),
-    *((*(f"{word} {n}" for n in range(6)),) for word in ("stage", "grade", "grad", "stadium")),
-)
 # words that say that a value is not known or was not given: they count as missing everywhere
 UNKNOWN = (
     *("unknown", "not known", "missing", "not available", "not specified", "not stated"),
@@ -63,19 +25,6 @@ UNKNOWN = (
     *("desconocido", "desconocida", "no consta", "sin datos", "no especificado", "no disponible"),
     *("sconosciuto", "sconosciuta", "non noto", "non nota", "mancante", "non disponibile"),
     *("non specificato", "onbekend", "niet bekend", "ontbrekend", "geen opgave", "geen gegevens"),
-)
-# words that may be an answer, or stand for a missing value: only a person can tell
-DOUBTFUL = (
-    *("not applicable", "does not apply", "not done", "not performed", "not tested"),
-    *("not measured", "not assessed", "pending", "refused", "declined", "prefer not to say"),
-    *("undetermined", "indeterminate", "unclear", "don't know", "do not know", "unk", "nk", "nd"),
-    *("nicht zutreffend", "entfällt", "nicht durchgeführt", "nicht gemessen", "nicht getestet"),
-    *("nicht beurteilbar", "verweigert", "abgelehnt", "unklar", "unbestimmt", "weiß nicht"),
-    *("weiss nicht", "ausstehend", "n.b.", "n. b.", "n.d.", "sans objet", "non applicable"),
-    *("non fait", "non réalisé", "refus", "refusé", "indéterminé", "ne sait pas", "no aplica"),
-    *("no procede", "no realizado", "rechazado", "indeterminado", "no sabe", "ns/nc"),
-    *("non applicabile", "non eseguito", "rifiutato", "indeterminato", "non so"),
-    *("niet van toepassing", "n.v.t.", "nvt", "niet gedaan", "geweigerd", "weet niet"),
 )
 # words at the start of a row below all others that sums them up
 TOTALS = (
@@ -114,31 +63,6 @@ PERSONAL = re.compile(
     f"names?|nom|prenom|prénom|apellidos?|nombre|nome|cognome|({WHICH})_?(s?_?)names?|nom_.*"
     f"|((?!.*_(per|pro|par|to)_)(.*_)?({PERSONS})|{PLACES}|(.*_)?({CALLS})|(patient_?)?({BIRTH}))(_?[0-9]+)?"
 )
-TITLES = "^(Dr|Prof|PD|Mr|Mrs|Ms|Herr|Frau|Mme|Mlle|Dra|Sr|Sra|Dott)([.] ?| )[A-ZÄÖÜ]"
-# words that mean the same, as names of columns or as categories
-SYNONYMS = (
-    ("female", "f", "w", "weiblich", "woman", "frau", "femme", "féminin", "mujer", "femenino"),
-    ("male", "m", "männlich", "maennlich", "man", "mann", "homme", "masculin", "hombre"),
-    ("diverse", "d", "divers", "x", "nonbinary", "non-binary"),
-    ("low", "niedrig", "gering", "faible", "bajo", "basso"),
-    ("medium", "mid", "mittel", "moyen", "medio"),
-    ("high", "hoch", "élevé", "alto"),
-    ("mild", "leicht", "léger", "leve"),
-    ("moderate", "mäßig", "mittelschwer", "modéré", "moderado"),
-    ("severe", "schwer", "sévère", "grave"),
-    ("never", "nie", "jamais"),
-    ("age", "alter", "âge", "edad", "età"),
-    ("sex", "gender", "geschlecht", "sexe", "sexo", "sesso"),
-    ("weight", "gewicht", "körpergewicht", "poids", "peso"),
-    ("height", "größe", "groesse", "körpergröße", "taille", "altura"),
-    ("glucose", "glukose", "blutzucker", "glycémie"),
-    ("creatinine", "kreatinin", "créatinine"),
-    ("temperature", "temperatur", "température"),
-    ("smoker", "raucher", "fumeur", "smoking"),
-    ("diagnosis", "diagnose", "diagnostic", "icd", "icd10"),
-    ("date", "datum", "fecha", "data"),
-    ("stage", "stadium", "stade"),
-)
 
 
 def spellings(words: Sequence[str]) -> tuple[str, ...]:
@@ -155,17 +79,6 @@ def spellings(words: Sequence[str]) -> tuple[str, ...]:
 
 def _begun(word: str) -> str:
     return word[0].upper() + word[1:]
-
-
-def may_be_missing(level: str) -> bool:
-    """Tell whether a category may stand for a missing value.
-
-    Examples
-    --------
-    >>> may_be_missing("Verweigert"), may_be_missing("negative")
-    (True, False)
-    """
-    return " ".join(level.lower().split()) in DOUBTFUL
 
 
 def are_answers(words: set[str]) -> bool:
@@ -261,13 +174,13 @@ def _words(name: str) -> str:
 def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[str]:
     """Return names that may be the same, the most likely one first.
 
-    That is the same name but for capital letters, a word that means the same, or a similar one.
+    That is the same name but for capital letters, or a similar one.
     Codes that differ, such as E11 and E12, are not alike; 1.50, 01.5 and 1,5 are the same number.
 
     Examples
     --------
-    >>> close_names("age", ["dosage", "sex", "Age"]), close_names("Alter", ["age", "filter"])
-    (['Age', 'dosage'], ['age', 'filter'])
+    >>> close_names("age", ["dosage", "sex", "Age"])
+    ['Age', 'dosage']
     >>> close_names("E 11", ["e11", "E12"]), close_names("1.0", ["001", "10"])
     (['e11'], ['001'])
     """
@@ -276,10 +189,9 @@ def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[st
         folded.setdefault(_fold(other), other)
     wanted = _fold(name)
     same = [wanted] if wanted in folded else []
-    means = [w for group in SYNONYMS if wanted in group for w in group if w in folded]
     words = [w for w in folded if not any(sign.isdigit() for sign in w + wanted)]
     similar = difflib.get_close_matches(wanted, words, 3, cutoff)
-    return [folded[match] for match in dict.fromkeys((*same, *means, *similar))]
+    return [folded[match] for match in dict.fromkeys((*same, *similar))]
 
 
 def _fold(name: str) -> str:

@@ -32,7 +32,7 @@ def pool_files(
 
     Parameters
     ----------
-    files : one CSV, Excel, Parquet, NPY or NPZ file per site.
+    files : one CSV, Excel, Parquet or NPY file per site.
     columns : columns to use; None is all columns of the first file, without `label`.
     label : a column with true classes.
     drop_missing : whether to skip rows with missing values, which are an error otherwise.

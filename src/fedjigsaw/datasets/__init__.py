@@ -20,12 +20,10 @@ from fedjigsaw._random import generator
 from fedjigsaw.datasets._dataset import Dataset as Dataset
 from fedjigsaw.datasets._outside import (
     FETCHED,
-    OPENML,
     TOYS,
     is_path,
     load_fetched,
     load_file,
-    load_openml,
     load_toy,
 )
 from fedjigsaw.errors import DatasetError, ParameterError, invalid, unwritable
@@ -84,7 +82,7 @@ def load(
     clients: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> Dataset:
-    """Load a data set: by its name, from scikit-learn, from OpenML's cache, or from a file.
+    """Load a data set: by its name, from scikit-learn, or from a file.
 
     Nothing is downloaded.
 
@@ -95,9 +93,7 @@ def load(
 
         - a key of ``SOURCES``, among them the sets that come with scikit-learn;
         - "covtype", "california_housing" or "olivetti_faces", if scikit-learn fetched it before;
-        - "openml:NAME", "openml:NAME@VERSION" or "openml:NUMBER", if
-          :func:`sklearn.datasets.fetch_openml` fetched it before;
-        - the path of a CSV, Excel, Parquet, NPY or NPZ file.
+        - the path of a CSV, Excel, Parquet or NPY file.
     label : str or None
         Of a file: the column with the true classes.
     clients : str or None
@@ -134,15 +130,13 @@ def load(
         raise ParameterError(
             f"label, clients and columns choose columns of a file, and {name!r} is not one."
         )
-    if name.startswith(OPENML):
-        return load_openml(name.removeprefix(OPENML))
     if name.replace("-", "_") in FETCHED:
         return load_fetched(name.replace("-", "_"))
     key = name if name in SOURCES else name.replace("_", "-")
     if key not in SOURCES:
         raise ParameterError(
-            f"Unknown data set {name!r}. Choose one of {', '.join(SOURCES)}; openml:NAME, if it is "
-            "in the cache of scikit-learn; or the path of a file."
+            f"Unknown data set {name!r}. Choose one of {', '.join(SOURCES)}, or give the path of "
+            "a file."
         )
     return SOURCES[key].read()
 

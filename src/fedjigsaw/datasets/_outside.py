@@ -3,18 +3,15 @@
 Nothing is downloaded.
 """
 
-import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedjigsaw.datasets._dataset import Dataset
-from fedjigsaw.errors import DataError, DatasetError, ParameterError, invalid
+from fedjigsaw.errors import DataError, DatasetError
 
-OPENML = "openml:"
 # sets that scikit-learn downloads when it is asked to
 FETCHED = ("california_housing", "covtype", "olivetti_faces")
 MAX_CLASSES = 100  # different whole numbers of a target that count as classes
@@ -29,7 +26,7 @@ TOYS = {
 
 def is_path(name: str) -> bool:
     """Tell whether this is the path of a file, rather than the name of a data set."""
-    return not name.startswith(OPENML) and (Path(name).suffix != "" or Path(name).name != name)
+    return Path(name).suffix != "" or Path(name).name != name
 
 
 def load_file(
@@ -83,54 +80,6 @@ def load_fetched(name: str) -> Dataset:
             f"Data set {name!r} is not in the cache of scikit-learn ({home}), and nothing is "
             f"downloaded unasked. Fetch it once: sklearn.datasets.fetch_{name}()."
         ) from error
-
-
-def load_openml(spec: str) -> Dataset:
-    """Load a set of OpenML that scikit-learn has downloaded before: NAME, NAME@VERSION, NUMBER."""
-    from sklearn import datasets
-
-    name, _, version = spec.partition("@")
-    if not name or (version and not version.isdigit()):
-        allowed = "NAME, NAME@VERSION or a number"
-        raise ParameterError(invalid("openml", "load", allowed, repr(spec)))
-    which: dict[str, Any] = {"name": name, "version": int(version) if version else "active"}
-    which = {"data_id": int(name)} if name.isdigit() and not version else which
-    try:
-        with _no_network(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it tries again, and what a set lacks
-            bunch = datasets.fetch_openml(
-                **which, as_frame=False, parser="liac-arff", n_retries=1, delay=0.01
-            )
-    except OSError as error:
-        asked = ", ".join(f"{key}={value!r}" for key, value in which.items())
-        raise DatasetError(
-            f"OpenML set {spec!r} is not in the cache of scikit-learn, {datasets.get_data_home()}, "
-            "and nothing is downloaded unasked. Fetch it once: sklearn.datasets.fetch_openml("
-            f"{asked}, as_frame=False, parser='liac-arff')."
-        ) from error
-    except ValueError as error:
-        raise DatasetError(f"Cannot use the OpenML set {spec!r}: {error}") from error
-    return _of_bunch(bunch, f"{OPENML}{spec}")
-
-
-@contextmanager
-def _no_network() -> Iterator[None]:
-    """Refuse what urllib would download, as scikit-learn does for files that it does not have."""
-    from urllib import request
-    from urllib.error import URLError
-
-    class Refusing(request.BaseHandler):
-        handler_order = 0  # before all others
-
-        def default_open(self, asked: request.Request) -> None:
-            raise URLError(f"{asked.full_url} is not in the cache")
-
-    before = vars(request).get("_opener")
-    request.install_opener(request.build_opener(Refusing()))
-    try:
-        yield
-    finally:
-        request.install_opener(before)
 
 
 def _of_bunch(bunch: Any, name: str) -> Dataset:

@@ -69,7 +69,7 @@ class Site:
     ----------
     name : name of the site in the transcript; the site's random stream depends on it, and not on
         the seed of the run.
-    data : a CSV, Excel, Parquet, NPY or NPZ file, or rows (:func:`fedjigsaw.io.tables.from_array`).
+    data : a CSV, Excel, Parquet or NPY file, or rows (:func:`fedjigsaw.io.tables.from_array`).
     columns, scaler, guard, max_rows, drop_missing : as in :func:`fedjigsaw.sites.summarize`.
     decimal : the decimal sign of a file of text, "." or ","; None detects it.
     policy : which questions the site answers.

@@ -104,13 +104,8 @@ class ExcelReader:
                 n_rows += len(batch)
 
     def _check_last(self, rows: Sequence[Row]) -> None:
-        def read(names: Sequence[str]) -> Iterator[list[pa.Array]]:
-            where = [self.all_names.index(name) for name in names]
-            return (_columns(some, where, decimal) for some in self._rows())
-
-        decimal = self.text.decimal
-        texts = [[_text(cell, decimal) for cell in row] for row in rows]
-        check_last(self.path, self.all_names, texts, self.text, read)
+        texts = [[_text(cell, self.text.decimal) for cell in row] for row in rows]
+        check_last(self.path, self.all_names, texts)
 
     def _find_title(self, rows: Sequence[Row]) -> Title:
         width = max((len(_trimmed(row)) for row in rows), default=0)

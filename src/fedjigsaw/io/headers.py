@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import MISSING, TextFormat, to_numbers
-from fedjigsaw.columns.words import PAIRS, SCALES, UNNAMED, may_be_missing
+from fedjigsaw.columns.words import PAIRS, UNNAMED
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.detection import KINDS
 
@@ -19,11 +19,8 @@ DAY += "|[0-9]{1,2}[-/. ]{0,2}[A-Za-z]{3,9}[-/. ]{0,2}[0-9]{4}"
 DATE = f"^({DAY})([ T][0-9:.Z+-]*)?$"
 NUMBER = re.compile("|".join((DATE, *(pattern for _, pattern in KINDS.values()))))
 BOUNDS = "<>≤≥="  # <5 is a value that is too small to be measured
-NUMBERS = "[0-9]+"
 TRUTHS = ("true", "false")
 MAX_TITLE = 30  # lines in which the names of columns are looked for, below a title
-NOTHING = "(?!)"
-FEW = 10  # values at either end of a column by which it is seen quickly that no name is among them
 BELOW = 5  # lines below the names by which these are known
 
 
@@ -49,7 +46,7 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
     """
     like = [j for j, name in enumerate(names) if _looks_like_data(name)]
     like = [] if _counts_up([name for name in names if name]) else like
-    like = like or [j for j, name in enumerate(names) if _is_like(name, columns[j])]
+    like = like or [j for j, name in enumerate(names) if _is_answer(name, columns[j])]
     again = _in_own_column(names, columns)
     texts = [j for j in again if _is_text(names[j], columns[j])]
     if not like and texts and len(again) >= max(2, sum(map(bool, names))):
@@ -101,7 +98,7 @@ def find_title(rows: Sequence[Sequence[str]], first: int, what: str) -> Title:
     for place in range(1, len(rows) - 2):
         names = [name for name in rows[place] if name]
         texts = [name for name in names if name not in MISSING]
-        if len(texts) < 2 or any(_is_value(text) or may_be_missing(text) for text in texts):
+        if len(texts) < 2 or any(map(_is_value, texts)):
             continue
         below = [row for row in rows[place + 1 : place + 1 + BELOW] if any(row)]
         if any(len(row) != len(rows[place]) for row in below):
@@ -170,50 +167,11 @@ def _looks_like_data(name: str) -> bool:
     return name.lower() in TRUTHS or _is_number(name)
 
 
-def _is_like(name: str, values: pa.Array) -> bool:
-    """Tell whether a name is one of the words, or has the shape, of the texts in its column.
-
-    "moderate" is like mild and severe, and "C91.0" is like E11.9; the name x0 is not like numbers.
-    """
-    word = name.lower()
-    others = [words for words in (*SCALES, *PAIRS) if word in words]
-    coded = any(c.isdecimal() for c in name) and any(c.isalpha() for c in name)
-    if not (others or coded):
-        return False
-    words = {w for some in others for w in some if not w.isdecimal()}
-    shape = re.compile(_shape(word) if coded else NOTHING)
-
-    def share(values: pa.Array) -> float:
-        texts = [text for value in values.to_pylist() if (text := (value or "").strip().lower())]
-        if not any(c.isalpha() for text in texts for c in text):
-            return 0.0
-        in_words = sum(text in words for text in texts)
-        return max(in_words, sum(map(bool, map(shape.fullmatch, texts)))) / len(texts)
-
-    # there may be tens of thousands of columns, so those are looked at whole that begin so
-    return (share(values[:FEW]) > 0 or share(values[-FEW:]) > 0) and share(values) > 0.5
-
-
-def _shape(text: str) -> str:
-    r"""Return a pattern of texts that have letters, numbers and signs in the same places.
-
-    What follows a first number may be absent: E11 is like C91.0.
-
-    Examples
-    --------
-    >>> print(_shape("c91.0"))
-    [^\W\d_]{1}[0-9]+(\.[0-9]+)?
-    """
-    parts = re.findall(r"[0-9]+|[^\W\d_]+|.", text)
-    kinds = [_kind(part) for part in parts]
-    first = kinds.index(NUMBERS) + 1
-    return f"{''.join(kinds[:first])}({''.join(kinds[first:])})?"
-
-
-def _kind(part: str) -> str:
-    if part.isdecimal():
-        return NUMBERS
-    return rf"[^\W\d_]{{{len(part)}}}" if part.isalpha() else re.escape(part)
+def _is_answer(name: str, values: pa.Array) -> bool:
+    """Tell whether a name is a word for yes or no, and all texts in its column are, too."""
+    pairs = [{*pair} for pair in PAIRS if name.lower() in pair]
+    texts = {text.strip().lower() for text in values.to_pylist() if text} if pairs else set()
+    return bool(texts - {""}) and any(texts - {""} <= pair for pair in pairs)
 
 
 def _counts_up(names: Sequence[str]) -> bool:

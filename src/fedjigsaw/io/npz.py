@@ -8,7 +8,7 @@ from typing import IO, Self
 import numpy as np
 
 # Arrays that need more bytes than this, and more than so many times their size in the file, are
-# refused. Zeros are packed to a thousandth; a table with one other value in a hundred is not.
+# refused. Zeros are packed to a thousandth; an image with one other value in a hundred is not.
 MAX_BYTES, MAX_RATIO = 2**28, 300
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # as NumPy; others may need gigabytes at once
 
@@ -30,7 +30,7 @@ class PackedArrays:
     def __exit__(self, *error: object) -> None:
         self.file.close()
 
-    def kind(self, name: str) -> tuple[np.dtype, tuple[int, ...]]:
+    def _about(self, name: str) -> tuple[np.dtype, tuple[int, ...]]:
         """Return type and shape of an array, of which only the first bytes are read."""
         part = self.parts[name]
         if part.compress_type not in METHODS:
@@ -41,7 +41,7 @@ class PackedArrays:
     def read(self, name: str) -> np.ndarray:
         """Read an array; raise a ValueError if it would need far more memory than its file."""
         part = self.parts[name]
-        dtype, shape = self.kind(name)
+        dtype, shape = self._about(name)
         if dtype.hasobject:
             raise ValueError(f"{name!r} has Python objects; save it as numbers or texts")
         needed = math.prod(shape) * dtype.itemsize
@@ -65,5 +65,5 @@ def _kind(file: IO[bytes]) -> tuple[np.dtype, tuple[int, ...]]:
     elif version == (2, 0):
         shape, _, dtype = np.lib.format.read_array_header_2_0(file)
     else:
-        raise ValueError("tables with named fields are not read")
+        raise ValueError("arrays with named fields are not read")
     return dtype, shape

@@ -13,13 +13,13 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import TextFormat, is_text
 from fedjigsaw.errors import DataError, broken, unreadable, unsupported
-from fedjigsaw.io import npz
 from fedjigsaw.io.excel import ExcelReader
-from fedjigsaw.io.npz import PackedArrays
 from fedjigsaw.io.regular import check_regular, ending
 from fedjigsaw.io.text_files import TextReader
 
 BATCH_ROWS = 65_536
+# Row groups of more bytes than this, and of more than so many times those of the file, are refused.
+MAX_BYTES, MAX_RATIO = 2**28, 300
 MAX_TEXTS = 2**27  # bytes of the texts in a batch of Parquet
 LISTS = {"RLE_DICTIONARY", "PLAIN_DICTIONARY"}  # how Parquet stores each text once
 DELTAS = {"DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"}  # ways beside that Arrow cannot keep so
@@ -155,12 +155,12 @@ def open_parquet(path: Path) -> Iterator[ParquetContent]:
 
 
 def _check_groups(path: Path, about: Any) -> None:
-    """Raise if a row group needs far more memory than the file, as an array of an NPZ file may."""
-    most = max(npz.MAX_BYTES, npz.MAX_RATIO * path.stat().st_size)
+    """Raise if a row group needs far more memory than the file."""
+    most = max(MAX_BYTES, MAX_RATIO * path.stat().st_size)
     for i in range(about.num_row_groups):
         if (needed := about.row_group(i).total_byte_size) > most:
             raise DataError(
-                f"{path} cannot be read: a row group needs {needed:,} bytes, over {npz.MAX_RATIO} "
+                f"{path} cannot be read: a row group needs {needed:,} bytes, over {MAX_RATIO} "
                 "times what the file has. If you trust it, save it without compression."
             )
 
@@ -224,34 +224,15 @@ class ArrayReader:
 
 
 class NumpyReader(ArrayReader):
-    """NPY: its array. NPZ: the array named X, or the only one.
-
-    An NPZ file may name its columns in an array of strings called "columns".
-    """
+    """NPY: its array."""
 
     def __init__(self, path: Path) -> None:
         try:
-            array, names = _load(path)
-        except (OSError, ValueError):
+            super().__init__(np.load(path, mmap_mode="r", allow_pickle=False), None)
+        except OSError:
             raise
-        except Exception as error:  # neither NumPy nor zipfile promise a kind for broken files
+        except Exception as error:  # NumPy promises no kind for broken files
             raise ValueError(str(error)) from error
-        try:
-            super().__init__(array, names)
-        except DataError as error:
-            raise ValueError(str(error)) from error
-
-
-def _load(path: Path) -> tuple[np.ndarray, list[str] | None]:
-    if ending(path) == ".npy":
-        return np.load(path, mmap_mode="r", allow_pickle=False), None
-    with PackedArrays(path) as arrays:
-        keys = [key for key in arrays.parts if key != "columns"]
-        if "X" not in keys and len(keys) != 1:
-            raise ValueError(f"an array named X is needed; there are {keys}")
-        key = "X" if "X" in keys else keys[0]
-        _check_numbers(*arrays.kind(key))  # before it is unpacked
-        return arrays.read(key), _names(arrays) if "columns" in arrays.parts else None
 
 
 def _check_numbers(dtype: np.dtype, shape: tuple[int, ...]) -> None:
@@ -261,17 +242,9 @@ def _check_numbers(dtype: np.dtype, shape: tuple[int, ...]) -> None:
         raise DataError(f"it has {shape[1]:,} columns, more than {MAX_COLUMNS:,}")
 
 
-def _names(arrays: PackedArrays) -> list[str]:
-    dtype, shape = arrays.kind("columns")
-    if len(shape) != 1 or dtype.kind not in "US":
-        raise ValueError(f"columns must be a 1-D array of strings; got {dtype}, {shape}")
-    return [str(name) for name in arrays.read("columns").astype(str).tolist()]
-
-
 READERS: dict[str, Any] = {
     **{f".{kind}{packed}": TextReader for kind in ("csv", "tsv", "txt") for packed in ("", ".gz")},
     ".xlsx": ExcelReader,
     ".parquet": ParquetReader,
     ".npy": NumpyReader,
-    ".npz": NumpyReader,
 }

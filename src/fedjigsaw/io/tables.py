@@ -1,4 +1,4 @@
-"""A site's own data: CSV, Excel, Parquet, NPY and NPZ files, read in batches of bounded memory.
+"""A site's own data: CSV, Excel, Parquet and NPY files, read in batches of bounded memory.
 
 Columns are selected by name and returned in the order of the selection, whatever their order in the
 file. A value that is not a finite number is an error that names its column, row and value; rows are

@@ -157,7 +157,7 @@ class TextReader:
             raise DataError(f"{self.path} ends with many empty rows. Delete them.")
         if lines:
             rows = list(csv.reader(lines, delimiter=self.delimiter))
-            check_last(self.path, names, rows, self.text, self.batches)
+            check_last(self.path, names, rows)
 
     def _last_lines(self) -> list[str]:
         """Return the last lines of the file that are whole, without the header."""

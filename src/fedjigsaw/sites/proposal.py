@@ -24,14 +24,12 @@ from fedjigsaw.columns.schema import (
     DATE,
     IGNORE,
     NUMBER,
-    ORDERED,
     REFUSE,
     TEXT_KINDS,
     Column,
     Schema,
     is_name,
 )
-from fedjigsaw.columns.units import find_substance, likely_units, unit_in_name
 from fedjigsaw.columns.values import MUST_BE
 from fedjigsaw.columns.words import FALSE, TRUE
 from fedjigsaw.errors import DataError, counted, quote_names
@@ -226,11 +224,7 @@ def _unreadable(name: str, known: Recognized, marks: Sequence[str]) -> Recognize
 
 
 def _draft(name: str, known: Recognized) -> Column:
-    # words that are no category, such as typing errors, are treated like values out of range
-    outside = TREATED if known.kind == ORDERED else REFUSE
-    return Column(
-        name, known.kind, categories=known.categories, format=known.format, outside=outside
-    )
+    return Column(name, known.kind, categories=known.categories, format=known.format)
 
 
 def _entry(
@@ -302,8 +296,7 @@ def _with_dates(
 def _with_numbers(
     column: Column, spread: Spread, low: float, high: float
 ) -> tuple[Column, list[str]]:
-    unit, words = _unit(column.name, spread.median())
-    notes = [words] if words else []
+    notes = []
     skewed, in_logs = spread.skewness()
     helps = in_logs < skewed / 2
     if helps and skewed > CLEARLY:
@@ -315,20 +308,7 @@ def _with_numbers(
     if limits is not None:
         column = replace(column, range=limits)
         notes.append(RANGE_NOTE)
-    return replace(column, unit=unit), notes
-
-
-def _unit(name: str, median: float) -> tuple[str, str]:
-    """Return the unit that the name of a column tells, or that its median suggests."""
-    substance = find_substance(name)
-    if told := unit_in_name(name):
-        return told, ""
-    likely = likely_units(name, median)
-    if len(likely) == 1:
-        return likely[0].removesuffix(
-            " HbA1c"
-        ), "CHECK the unit: it is guessed from the name and the values."
-    return "", 'Add unit = "...".' if substance else ""
+    return column, notes
 
 
 def _told(

@@ -46,7 +46,6 @@ def proposal_to_toml(proposal: Proposal) -> str:
     >>> print(text[text.index("[columns.weight]") :].strip())
     [columns.weight]
     kind = "number"
-    unit = "kg"
     range = [20, 80]
     missing = "mean"
     scale = "standard"

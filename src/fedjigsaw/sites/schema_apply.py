@@ -14,13 +14,11 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.schema import (
     IGNORE,
-    Column,
     Schema,
 )
 from fedjigsaw.columns.text import (
     is_text,
 )
-from fedjigsaw.columns.units import Conversion, conversion
 from fedjigsaw.columns.words import close_names
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import open_whole
@@ -96,7 +94,7 @@ def apply_schema(
     >>> output = Path(tempfile.mkdtemp(), "clean.parquet")
     >>> schema = Schema((Column("height", unit="cm"),))
     >>> done = apply_schema(
-    ...     from_array([[1.8], [1.7]], ["height"]), schema, output, Changes(units={"height": "m"})
+    ...     from_array([[1.8], [1.7]], ["height"]), schema, output, Changes(factors={"height": 100})
     ... )
     >>> done.said, open_table(output).columns
     (("'height': values x 100 (cm).",), ('height',))
@@ -179,12 +177,11 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
         text = with_changes(text, marks=marks).keeping([*levels, *column.categories])
         if column.name in changes.date_formats:
             column = with_changes(column, format=changes.date_formats[column.name])
-        way = _way(column, changes)
         columns[column.name] = CopiedColumn(
             column,
             table.path,
             text,
-            way,
+            changes.factors.get(column.name, 1.0),
             levels,
             table.reader.text.with_missing(schema.missing).keeping(column.categories),
             absent,
@@ -221,15 +218,3 @@ def _source(path: Path, name: str, there: Sequence[str], changes: Changes) -> st
         else f" Say which one it is (Changes.names[{name!r}]), or add an empty one (Changes.empty)."
     )
     raise DataError(f"{path} has no column {which}.{guess}{advice}")
-
-
-def _way(column: Column, changes: Changes) -> Conversion | None:
-    name = column.name
-    if name in changes.units:
-        if not column.unit:
-            raise ParameterError(
-                f"Column {name!r} has no unit in the schema, so nothing can be converted to it. "
-                f"Give the factor instead (Changes.factors[{name!r}])."
-            )
-        return conversion(name, changes.units[name], column.unit)
-    return Conversion(changes.factors[name]) if name in changes.factors else None

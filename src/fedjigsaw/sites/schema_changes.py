@@ -19,8 +19,7 @@ class Changes:
     Attributes
     ----------
     names : column of the schema -> its name in the file.
-    units : column -> unit in the file, such as ``"mmol/l"``.
-    factors : column -> number by which the values are multiplied.
+    factors : column -> number by which the values are multiplied, to get the unit of the schema.
     levels : column -> {value in the file: category of the schema}.
     date_formats : column -> how dates are written, such as ``"%d.%m.%Y"``.
     missing : texts or numbers that stand for a missing value, in all columns.
@@ -37,7 +36,6 @@ class Changes:
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
-    units: Mapping[str, str] = field(default_factory=dict)
     factors: Mapping[str, float] = field(default_factory=dict)
     levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     date_formats: Mapping[str, str] = field(default_factory=dict)
@@ -50,7 +48,6 @@ def check_changes(used: Mapping[str, Column], changes: Changes) -> None:
     numbers, words = (NUMBER,), MAPPED
     for field_name, names, kinds in (
         ("names", changes.names, (*MAPPED, NUMBER, DATE)),
-        ("units", changes.units, numbers),
         ("factors", changes.factors, numbers),
         ("levels", changes.levels, words),
         ("date_formats", changes.date_formats, (DATE,)),
@@ -65,11 +62,6 @@ def check_changes(used: Mapping[str, Column], changes: Changes) -> None:
                 f"Changes.empty: the schema refuses missing values of column {name!r}. Ignore the "
                 "column in the schema of all sites instead."
             )
-    both = sorted(set(changes.units) & set(changes.factors))
-    if both:
-        raise ParameterError(
-            f"Give Changes.units or Changes.factors for column {both[0]!r}, not both."
-        )
     for name, factor in changes.factors.items():
         if not isfinite(factor) or factor == 0:
             allowed = "a finite number other than 0"

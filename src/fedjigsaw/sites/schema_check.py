@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fedjigsaw.columns.schema import IGNORE, Column, Schema
-from fedjigsaw.columns.units import converts, other_unit
 from fedjigsaw.columns.words import close_names
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.tables import Table
@@ -160,14 +159,6 @@ def _absent(column: Column, others: Sequence[str], n_rows: int, hint: str) -> Co
             rename = shlex.quote(f"...={column.name}")
             problem += f" If it has another name in the file, give that: `--rename {rename}`."
     options = [("--rename", f"{close[0]}={column.name}")] if close else []
-    unit = other_unit(close[0], column.name, column.unit) if close else None
-    if unit is not None:
-        problem += f" Its name tells {unit}, not {column.unit}."
-        if converts(column.name, unit, column.unit):
-            options.append(("--unit", f"{column.name}={unit}"))
-        else:
-            factor = shlex.quote(f"{column.name}=NUMBER")
-            problem += f" If that is right, multiply its values: `--factor {factor}`."
     return ColumnCheck(
         column.name, column.kind, n_rows, problems=(problem,), options=tuple(options)
     )

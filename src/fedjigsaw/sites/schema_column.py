@@ -31,7 +31,6 @@ from fedjigsaw.columns.text import (
     to_numbers,
     without_missing,
 )
-from fedjigsaw.columns.units import Conversion, other_unit
 from fedjigsaw.columns.values import (
     MUST_BE,
     SECONDS_PER_DAY,
@@ -51,7 +50,7 @@ class CopiedColumn:
     column: Column
     path: Path
     text: TextFormat
-    way: Conversion | None
+    factor: float
     levels: Mapping[str, str]
     schema_text: TextFormat  # with the marks of the schema alone
     absent: Sequence[str]
@@ -117,7 +116,7 @@ class CopiedColumn:
             raise DataError(
                 f"{self.path}, column {name!r}: {self.n_outside:,} of {self.n_present:,} values "
                 "would be outside of the range of the schema, and no command would take the copy. "
-                f"Nothing was written. Is the unit right (Changes.units[{name!r}]), "
+                f"Nothing was written. Is the unit right (Changes.factors[{name!r}]), "
                 "and the range of the schema?"
             )
         if self.n_unasked > MOST * self.n_present:
@@ -159,9 +158,7 @@ class CopiedColumn:
 
     def _numbers(self, numbers: Floats) -> Floats:
         numbers = np.where(self._are(numbers, self.absent), np.nan, numbers)
-        if self.way is not None:
-            numbers = self.way.factor * numbers + self.way.offset
-        return numbers
+        return self.factor * numbers
 
     def _are(self, numbers: Floats, marks: Sequence[str]) -> Flags:
         """Say of each value whether it is a mark, however both are written: 9 and 9.0 are one."""
@@ -205,16 +202,9 @@ class CopiedColumn:
             found.append(f"{name!r} is empty: all its values are missing.")
         elif source != name:
             found.append(f"{source!r} is now {name!r}.")
-            unit = other_unit(source, name, self.column.unit)
-            if unit is not None and self.way is None:
-                found.append(
-                    f"{name!r}: CHECK the unit. The name {source!r} tells {unit}, the schema "
-                    f"{self.column.unit}, and nothing was converted."
-                )
-        if self.way is not None:
-            offset = f" + {self.way.offset:.6g}" if self.way.offset else ""
+        if self.factor != 1:
             unit = f" ({self.column.unit})" if self.column.unit else ""
-            found.append(f"{name!r}: values x {self.way.factor:.6g}{offset}{unit}.")
+            found.append(f"{name!r}: values x {self.factor:.6g}{unit}.")
         found += [
             f"{name!r}: {old!r} is now {new!r} in {counted(self.n_mapped[old], 'row')}."
             for old, new in self.levels.items()

@@ -1,6 +1,5 @@
 """Put into words what is wrong with a column, and what to do."""
 
-import json
 import shlex
 from dataclasses import dataclass, field
 
@@ -19,9 +18,8 @@ from fedjigsaw.columns.schema import (
     Column,
     from_days,
 )
-from fedjigsaw.columns.units import fitting_units
 from fedjigsaw.columns.values import MUST_BE
-from fedjigsaw.columns.words import are_answers, close_names, may_be_missing, same_answers
+from fedjigsaw.columns.words import are_answers, close_names, same_answers
 from fedjigsaw.errors import counted, shorten
 from fedjigsaw.sites.schema_count import LONGEST, SHOWN, ColumnCount
 
@@ -65,7 +63,7 @@ class Verdict:
         if column.kind in (NUMBER, DATE):
             self._codes(min_rows)
         if column.kind == NUMBER:
-            self._units()
+            self._median()
             if column.scale == "log" and (count.spread.low <= -1).any():
                 self.remarks.append("Values of -1 or less have no logarithm and count as missing.")
 
@@ -153,25 +151,17 @@ class Verdict:
             treated = "count as missing" if column.outside == "missing" else "are clipped"
             self.remarks.append(f"{words} Such values {treated}.")
 
-    def _units(self) -> None:
+    def _median(self) -> None:
         column, count = self.count.column, self.count
+        if column.range is None or not count.n_readable:
+            return
+        low, high = column.range
         median = count.spread.median()
-        units = fitting_units(column.name, column.unit, median, column.range)
-        if units:
-            names = " or ".join(units)
-            self.problems.append(
-                f"Looks like {names}, not {column.unit}: the median is {median:.4g}."
+        if not low <= median <= high:
+            self.remarks.append(
+                f"The median, {median:.4g}, is out of range. If the unit is another one, use "
+                f"--factor {shlex.quote(f'{column.name}=NUMBER')} of `fedjigsaw schema apply`."
             )
-            self.options.append(
-                ("--unit", f"{column.name}={units[0] if len(units) == 1 else 'UNIT'}")
-            )
-        elif column.range is not None and count.n_readable:
-            low, high = column.range
-            if not low <= median <= high:
-                self.remarks.append(
-                    f"The median, {median:.4g}, is out of range. If the unit is another one, use "
-                    f"--factor {shlex.quote(f'{column.name}=NUMBER')} of `fedjigsaw schema apply`."
-                )
 
     def _categories(self, min_rows: int) -> None:
         column, count = self.count.column, self.count
@@ -199,13 +189,6 @@ class Verdict:
         close = self._same(level) or close_names(level, column.categories, 0.75)
         if close:
             return f"{start}: is it {close[0]!r}?"
-        if may_be_missing(level):
-            mark = shlex.quote(f"{column.name}:{level}")
-            return (
-                f"{start}: does it stand for a missing value? If so, make a copy with `schema "
-                f"apply --missing {mark}`, or ask for missing = [{json.dumps(level)}] in the "
-                "schema of all sites."
-            )
         if n >= min_rows:
             return f"{start}: add it to the categories, or say which one it is (--map)."
         return f"{start}: too rare for a category of its own."
@@ -214,17 +197,14 @@ class Verdict:
         return [self.answers[level]] if level in self.answers else []
 
     def _map(self, level: str) -> None:
-        """Propose the category of another spelling or of a word that means the same, if it is one.
+        """Propose the category of another spelling, or of another word for yes or no.
 
-        Words that are only similar, such as two wards, are left to a person. Words that may stand
-        for missing values, such as "not done", are proposed as such.
+        Words that are only similar, such as two wards, are left to a person.
         """
         column = self.count.column
         close = self._same(level) or close_names(level, column.categories, 1.0)
         if len(close) == 1 and len(level) < LONGEST:
             self.options.append(("--map", f"{column.name}:{level}={close[0]}"))
-        elif may_be_missing(level):
-            self.options.append(("--missing", f"{column.name}:{level}"))
 
 
 def _values(n: int) -> str:

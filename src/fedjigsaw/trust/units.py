@@ -39,7 +39,6 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.in_words import features_of, moments_in_short
 from fedjigsaw.columns.schema import NUMBER, Column, Schema
-from fedjigsaw.columns.units import find_substance, find_unit
 from fedjigsaw.errors import counted
 from fedjigsaw.kernels.scaling import Stats, aligned
 
@@ -113,9 +112,7 @@ class Conspicuous:
     def _way(self, column: Column | None) -> str:
         if column is None or column.kind != NUMBER:
             return "Correct the values in a site's file"
-        known = find_unit(column.unit, find_substance(column.name))
-        option = quote(f"{column.name}={'UNIT' if known else 'NUMBER'}")
-        apply = f"--{'unit' if known else 'factor'} {option} -o COPY.parquet"
+        apply = f"--factor {quote(column.name)}=NUMBER -o COPY.parquet"
         return f"Convert a file with `fedjigsaw schema apply FILE --schema schema.toml {apply}`"
 
 
