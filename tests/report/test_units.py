@@ -194,3 +194,14 @@ class TestSitesCompared:
         text = "\n".join(describe_statistics(verdicts, 20))
         assert re.search(r"site0: 60 rows; seen: mean 2020-\d\d-\d\d, deviation 1\d\d days", text)
         assert not DAYS.search(text)
+
+    def test_missing_values_do_not_hide_another_unit(self, tmp_path, rng):
+        schema = Schema.from_dict({"format": 1, "columns": {"glucose": {"range": [0, 400]}}})
+        stats = {}
+        for site, unit in (("bern", 18), ("lyon", 1), ("oslo", 18)):
+            values = rng.normal(6.7, 1.2, 200) * unit
+            values[:10] = np.nan  # they are filled with 200 until the common mean is known
+            pd.DataFrame({"glucose": values}).to_csv(tmp_path / f"{site}.csv", index=False)
+            stats[site] = sites.measure(tmp_path / f"{site}.csv", schema=schema)
+        (found,) = sites.unlike_units(stats, [])
+        assert (found.column, found.clients) == ("glucose", ("lyon",))

@@ -131,6 +131,18 @@ def known_variance(column: Column, variance: float, mean: float, missing: float)
     return max(0.0, variance / (1 - missing) - missing * (mean - anchor(column)) ** 2)
 
 
+def known_moments(schema: Schema, moments: Moments) -> Moments:
+    """Return the moments with those of number columns from the values that are there alone."""
+    mean, variance = dict(moments.mean), dict(moments.variance)
+    for column in schema.clustered:
+        p = moments.share(column.name, ABSENT)
+        if column.kind != CATEGORY and 0 < p < 1:
+            name = column.name
+            mean[name] = known_mean(column, mean[name], p)
+            variance[name] = known_variance(column, variance[name], mean[name], p)
+    return Moments(moments.n_samples, mean, variance)
+
+
 def _scaling(
     column: Column, mean: float, variance: float, n: int, sketch: Sketch | None
 ) -> tuple[float, float]:

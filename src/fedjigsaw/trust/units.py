@@ -31,12 +31,13 @@ not judged. Noisy statistics need no allowance: their deviations are never state
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from shlex import quote
 
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.columns.fitting import Moments, known_moments
 from fedjigsaw.columns.in_words import features_of, moments_in_short
 from fedjigsaw.columns.schema import NUMBER, Column, Schema
 from fedjigsaw.errors import counted
@@ -135,7 +136,7 @@ def conspicuous_columns(stats: Sequence[Stats]) -> list[Conspicuous]:
     """
     if len(stats) < 2:
         return []
-    sites = aligned(stats)
+    sites = aligned([_of_known_values(site) for site in stats])
     rows = np.array([site.n_samples for site in sites])
     means = np.stack([site.mean for site in sites])
     deviations = np.sqrt(np.stack([site.sum_of_squares for site in sites]) / rows[:, None])
@@ -154,6 +155,23 @@ def conspicuous_columns(stats: Sequence[Stats]) -> list[Conspicuous]:
         ]
         found.append(Conspicuous(sites[0].columns[j], tuple(table), sites[0].made_by))
     return found
+
+
+def _of_known_values(site: Stats) -> Stats:
+    """Take out what stands for missing values: it is the same number in every unit."""
+    if site.made_by is None:
+        return site
+    n, names = site.n_samples, site.columns
+    variance = site.sum_of_squares / n
+    given = Moments(
+        n, dict(zip(names, site.mean, strict=True)), dict(zip(names, variance, strict=True))
+    )
+    known = known_moments(site.made_by, given)
+    return replace(
+        site,
+        mean=np.array([known.mean[name] for name in names]),
+        sum_of_squares=n * np.array([known.variance[name] for name in names]),
+    )
 
 
 def _judge(means: Floats, deviations: Floats) -> tuple[np.ndarray, Floats]:
