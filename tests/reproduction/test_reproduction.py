@@ -173,6 +173,13 @@ class TestPage:
             keys = [(row["cell"], row["seed"]) for row in read(RESULTS, study.name)]
             assert len(keys) == len(set(keys))
 
+    @pytest.mark.slow
+    def test_its_picture_has_every_seed_of_every_method(self):
+        pytest.importorskip("matplotlib")
+        figure = import_module("reproduction.figures").over_seeds(RESULTS)
+        dots = sum(len(line.get_xdata()) for axes in figure.axes for line in axes.get_lines())
+        assert dots == len(read(RESULTS, "table1"))
+
     def test_scores_are_counted_between_edges(self):
         assert score_counts([0.1, 0.7, 0.98, 0.994, 0.997, 1.0]) == [1, 1, 1, 3]
 
