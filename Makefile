@@ -83,14 +83,15 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python benchmarks/run.py
 
-# Compute the rows behind README and docs. Finished cells are kept.
-results: $(VENV)/.dev
-	$(BIN)/fedjigsaw demo --out docs/roadmap.svg --rows results/demo.jsonl --force
-	$(BIN)/fedjigsaw reproduce all
+# Compute the rows that are missing in results/, and write reproduction/RESULTS.md from all of them.
+results: $(VENV)/.reproduction
+	$(BIN)/python reproduction/run.py all
+	$(BIN)/python reproduction/tables.py
 
-# Fill in the numbers and draw the pictures of README.md and docs/, from the rows in results/ alone.
+# Draw the pictures of docs/, and write the page of the commands.
 docs: $(VENV)/.dev
-	$(BIN)/python -m fedjigsaw.bench.pages
+	$(BIN)/fedjigsaw demo --out docs/roadmap.svg --rows results/demo.jsonl --force
+	$(BIN)/python reproduction/figures.py
 	$(BIN)/python -m fedjigsaw.cli.reference
 
 # Everything that a release needs but the upload: see .ci/release_check.py. Leaves the package in dist/.
@@ -124,6 +125,10 @@ $(VENV)/.collected: $(VENV)/.dev
 
 $(VENV)/.release: $(VENV)/.dev
 	$(INSTALL) -e ".[release]"
+	touch $@
+
+$(VENV)/.reproduction: $(VENV)/.python pyproject.toml constraints.txt
+	$(INSTALL) -e '.[reproduction]'
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.python pyproject.toml constraints.txt

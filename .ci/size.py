@@ -43,7 +43,7 @@ def sizes(root: Path) -> Counter[str]:
     for path in (root / "src/fedjigsaw").rglob("*.py"):
         folder, *inside = path.relative_to(root / "src/fedjigsaw").parts
         found[f"src/fedjigsaw/{folder if inside else '*.py'}"] += code_lines(path)
-    for name in ("tests", "benchmarks"):
+    for name in ("tests", "benchmarks", "reproduction"):
         found[name] = sum(map(code_lines, (root / name).rglob("*.py")))
     pages = (page.read_text("utf-8") for page in (root / "docs").rglob("*.md"))
     found["docs"] = sum(len(page.split()) for page in pages)

@@ -2,7 +2,7 @@
 
 Run by hand, with the folders of the authors' repositories, which are not part of this one::
 
-    python benchmarks/authors.py --mufc FOLDER --fkm FOLDER --fed-hire FOLDER \\
+    python benchmarks/authors.py --mufc FOLDER --fkm FOLDER \\
         -o results/peers-authors.jsonl
 
 Their random numbers are others, so means over seeds are compared. Every row is the objective
@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.bench.fed_hire import FedHIRE
-from fedjigsaw.bench.peer_cells import PublishedMufc, best, federation, ratios
 from fedjigsaw.io.rows import Row, write_rows
-from fedjigsaw.kernels.kmeans import cluster_means, kmeans, nearest_centers
+from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.methods import make
 from fedjigsaw.report.provenance import provenance
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from reproduction.experiments.peers import PublishedMufc, best, federation, ratios
 
 Side = Callable[[int], float]  # seed -> ratio
 
@@ -36,7 +37,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mufc", type=Path, help="checkout of github.com/thupchnsky/mufc")
     parser.add_argument("--fkm", type=Path, help="checkout of github.com/swiergarst/fedKMeans")
-    parser.add_argument("--fed-hire", type=Path, help="folder Fed-HIRE of hongdream/Fed-HIRE")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("-o", "--out", type=Path, required=True)
     options = parser.parse_args()
@@ -44,7 +44,6 @@ def main() -> None:
     folders = {
         with_mufc: options.mufc,
         with_fkm: options.fkm,
-        with_fed_hire: options.fed_hire,
     }
     for compare, folder in folders.items():
         if folder is not None:
@@ -170,39 +169,6 @@ def with_fkm(runs: int) -> Iterator[Row]:
             partial(run_theirs, name, split),
             partial(run_ours, name, split),
         )
-
-
-def with_fed_hire(runs: int) -> Iterator[Row]:
-    """Fed-HIRE as in the repository of its authors, on a fifth of S1: it takes long on more."""
-    theirs = import_module("algorithm.MultiClustering")
-    k, rate, share = 15, 0.05, 0.5
-
-    def sample(seed: int) -> tuple[Floats, Ints, float]:
-        X, _ = federation("s1", "iid", seed)
-        rows = X[::5]
-        clients = np.random.default_rng(seed).permutation(np.arange(len(rows)) % 10)
-        least = kmeans(rows, k, rng=np.random.default_rng(0), n_init=50).inertia
-        return rows, clients, least
-
-    def run_theirs(seed: int) -> float:
-        X, clients, least = sample(seed)
-        unit = X.std(axis=0).mean()
-        groups, state = np.zeros(0, dtype=np.int64), "error"
-        while state == "error":  # their program starts again, too
-            found = [theirs.FCPL(X[clients == m] / unit, rate, share)[0] for m in range(10)]
-            received = np.concatenate(found)
-            levels, _ = theirs.MCPL(received, rate, share)
-            groups, _, _, state = theirs.fed_hire(np.stack(levels).T, k)
-        distances = nearest_centers(X, unit * cluster_means(received, groups))[1]
-        return float(distances @ distances) / least
-
-    def run_ours(seed: int) -> float:
-        X, clients, least = sample(seed)
-        method = FedHIRE(k, unit=float(X.std(axis=0).mean()), random_state=seed)
-        return method.fit(X, clients=clients).inertia_ / least
-
-    source = "github.com/hongdream/Fed-HIRE"
-    yield from both("Fed-HIRE", "a fifth of S1, IID", source, runs, run_theirs, run_ours)
 
 
 if __name__ == "__main__":

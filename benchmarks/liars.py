@@ -165,12 +165,26 @@ def compute(path: Path, places: Sequence[Place]) -> None:
     missing = [place for place in places if place not in done]
     for number, place in enumerate(missing, 1):
         with path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**rounded(cell(*place)), **provenance()}) + "\n")
+            row = {**rounded(cell(*place)), **provenance()}
+            row["lies"] = {name: brief(found) for name, found in row["lies"].items()}
+            file.write(json.dumps(row, separators=(",", ":")) + "\n")
         print(f"{number} of {len(missing)}: {place}", flush=True)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    for row in rows:
+        row["lies"] = {lie: {"all": m["k"], **NOTHING, **m} for lie, m in row["lies"].items()}
+    return rows
+
+
+NOTHING = {"lone": 0, "told": 0, "accused": 0}
+
+
+def brief(found: dict[str, Any]) -> dict[str, Any]:
+    """Leave out what :func:`read` fills in."""
+    usual = {"all": found["k"], **NOTHING}
+    return {name: value for name, value in found.items() if usual.get(name) != value}
 
 
 def place_of(row: dict[str, Any]) -> Place:

@@ -28,10 +28,7 @@ from fedjigsaw import Client, FeCA, Jigsaw, Privacy
 from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.bench.runner import compute
-from fedjigsaw.bench.studies import studies
-from fedjigsaw.bench.study import Task
-from fedjigsaw.datasets import SOURCES, gaussian_grid
+from fedjigsaw.datasets import gaussian_grid
 from fedjigsaw.io.formats import ModelFile, Profile, Score, encode, fingerprint, save
 from fedjigsaw.kernels.backends import default_backend
 from fedjigsaw.kernels.grouping import group_by_radius
@@ -414,28 +411,6 @@ def private_summary(k: int = 15, repeats: int = 5) -> Iterator[Row]:
         }
 
 
-def methods() -> Iterator[Row]:
-    """Measure every method in cells of the paper's tables against k-means on pooled rows.
-
-    Cells without data on this machine are skipped.
-    """
-    for name in ("table1", "table2"):
-        plans = [
-            plan
-            for plan in studies()[name].plans
-            if plan.name.split("/")[0] in ("S1", "CIFAR-10") and "(1.0)" not in plan.name
-        ]
-        if not SOURCES[plans[0].cell.as_row()["dataset"]].is_here:
-            print(f"Skipping {name}: no data. Set FEDJIGSAW_DATA to a folder with them.")
-            continue
-        seconds = {
-            plan.name: float(compute(Task(name, plan.name, plan.cell))["seconds"]) for plan in plans
-        }
-        pooled = next(value for cell, value in seconds.items() if cell.endswith("Centralized"))
-        for cell, value in seconds.items():
-            yield {"benchmark": "methods", "cell": cell, "seconds": value, "ratio": value / pooled}
-
-
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "mixed_table": mixed_table,
     "overhead": overhead,
@@ -448,7 +423,6 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "federation": federation,
     "forgetting": forgetting,
     "private_summary": private_summary,
-    "methods": methods,
 }
 
 

@@ -159,17 +159,6 @@ def run():
 
 
 @pytest.fixture
-def in_this_process(monkeypatch):
-    """Compute the cells of studies here, where a test is not about worker processes."""
-    from fedjigsaw.bench import runner
-
-    def make(n_jobs, mp_context):
-        return ThreadPoolExecutor(1)
-
-    monkeypatch.setattr(runner, "ProcessPoolExecutor", make)
-
-
-@pytest.fixture
 def clinic(tmp_path):
     """The folders of a federation of two sites."""
     pytest.importorskip("flwr")

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-GENERATED = re.compile(r"<!-- ([\w-]+) -->.*?<!-- /\1 -->", re.DOTALL)
 
 
 def page(name):
@@ -50,12 +49,7 @@ def inline_commands(text, start):
     return [shlex.split(line) for line in re.findall(rf"`({start} [^`\n]+)`", text)]
 
 
-def hand_written(text):
-    """A page without the parts that are generated from rows."""
-    return GENERATED.sub("", text)
-
-
 def prose(text):
-    """The lines of a page that are neither code, nor table, nor generated."""
-    text = re.sub(r"^```.*?^```$", "", hand_written(text), flags=re.DOTALL | re.MULTILINE)
+    """The lines of a page that are neither code nor table."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     return [line for line in text.splitlines() if not line.startswith(("|", "    "))]

@@ -1,6 +1,6 @@
 """Bring files of the repository that are not in docs/ into the site.
 
-- The pages `project/NAME.md` are stubs; on the site they are the files of the root that they name,
+- The pages `project/NAME.md` are stubs; on the site they are the files that they name,
   such as CHANGELOG.md.
 - Links that leave docs/ lead to these pages, or to the page that shows the file or folder,
   `project/files.md`. The repository need not have an address for that.
@@ -27,6 +27,7 @@ STUBS = {
     "project/security": ("SECURITY.md", None),
     "project/code-of-conduct": ("CODE_OF_CONDUCT.md", None),
     "project/map": ("README.md", "Map"),
+    "project/results": ("reproduction/RESULTS.md", None),
 }
 
 

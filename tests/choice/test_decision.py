@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedjigsaw.bench.hard_sets import HARD_SETS
 from fedjigsaw.choice import decision
 from fedjigsaw.choice import search as searching
 from fedjigsaw.choice import valleys as valleying
@@ -21,6 +20,7 @@ from fedjigsaw.choice.sizes import n_cells
 from fedjigsaw.choice.valleys import BELIEVED, valleys
 from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import Problem
+from reproduction.experiments.sets import HARD_SETS
 
 
 def cells_of(X, n_clients=5, seed=0):
@@ -171,9 +171,9 @@ class TestDoubt:
     def test_pieces_with_valleys_are_no_clusters(self, name):
         """Columns of 0 and 1 divide clusters, and in many columns halves have valleys."""
         data = HARD_SETS[name]
-        X = data.draw(1).X
+        X = data.rows(1).X
         choice = chosen(X, grain=grain_of(X))
-        assert (choice.k, choice.finer) == (data.n_clusters, None)
+        assert (choice.k, choice.finer) == (data.k, None)
 
     def test_the_largest_number_allowed(self, rng):
         X = blobs(rng, [[0, 0], [9, 0], [0, 9], [9, 9]], [300] * 4)

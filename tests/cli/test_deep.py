@@ -11,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from fedjigsaw import cli
-from fedjigsaw.bench import pages
 from fedjigsaw.errors import (
     DataError,
     DivergedError,
@@ -21,6 +20,7 @@ from fedjigsaw.errors import (
     ParameterError,
     warn,
 )
+from fedjigsaw.io.rows import read_rows
 
 pytestmark = pytest.mark.deep
 
@@ -77,7 +77,7 @@ def test_train_writes_a_row_per_round(run, data, tmp_path):
         f"Read {data}: 240 images of 8 x 8 pixels in 10 classes, and 60 to evaluate on; 3 clients"
     )
     assert read in " ".join(result.stderr.split())
-    rows = pages.read_rows(rows_file)
+    rows = read_rows(rows_file)
     assert [row["rounds"] for row in rows] == [1, 2, 3]
     assert ["linear_accuracy" in row for row in rows] == [False, True, True]
     for row in rows:
@@ -109,7 +109,7 @@ def test_stop_and_go_on(run, data, tmp_path):
         + '{"rounds": 3, "cut'
     )
     run(*words, "-o", parts, "--rows", rows, "--resume")
-    assert [row["rounds"] for row in pages.read_rows(rows)] == [1, 2, 3]
+    assert [row["rounds"] for row in read_rows(rows)] == [1, 2, 3]
 
     from fedjigsaw.deep import checkpoint
 
@@ -152,7 +152,7 @@ def test_an_interrupted_run_keeps_its_last_round(run, data, tmp_path, monkeypatc
         assert f"Interrupted: {kept}." in result.stderr
         assert rows.exists() is kept.startswith("round")  # the next try may write there
     run(*words, "-o", parts, "--rows", rows, "--resume")
-    assert [row["rounds"] for row in pages.read_rows(rows)] == [1, 2, 3]
+    assert [row["rounds"] for row in read_rows(rows)] == [1, 2, 3]
     assert checkpoint.load(parts).state.model == checkpoint.load(whole).state.model
 
 
@@ -207,7 +207,7 @@ def test_an_evaluation_that_fails_loses_no_round(run, data, tmp_path, monkeypatc
         result = CliRunner().invoke(cli.app, [str(w) for w in words])
     assert said in result.stderr
     run(*words, "--resume")
-    found = pages.read_rows(rows)
+    found = read_rows(rows)
     assert [row["rounds"] for row in found] == [1, 2, 3]
     assert ["linear_accuracy" in row for row in found] == [False, False, True]
 
@@ -271,7 +271,7 @@ def test_a_recipe_sets_what_no_option_sets(run, data, tmp_path):
     out, rows = tmp_path / "a.st", tmp_path / "rows.jsonl"
     words = [*TRAIN, "--data", data, "-o", out, "--rows", rows, "--rounds", 2]
     run(*words, "--recipe", "best", "-k", 6, "-s", "stored_share=0.5")
-    config = pages.read_rows(rows)[-1]["config"]
+    config = read_rows(rows)[-1]["config"]
     assert (config["n_clusters"], config["n_rounds"], config["network"]) == (6, 2, "small")
     assert (config["clusterer"], config["targets"]) == ("jigsaw", "swapped")
     assert (config["stored_share"], config["batch_norm"]) == (0.5, "recalibrate")
@@ -302,7 +302,7 @@ def test_the_same_images_may_have_another_name(run, data, tmp_path):
     run(*words, "--data", data, "--max-minutes", 0)
     moved = shutil.copy(data, tmp_path / "moved.npz")
     assert "round 2/2" in run(*words, "--data", moved, "--resume").stderr
-    assert [row["dataset"] for row in pages.read_rows(tmp_path / "rows")] == ["few", "moved"]
+    assert [row["dataset"] for row in read_rows(tmp_path / "rows")] == ["few", "moved"]
 
 
 def test_a_forced_run_forgets_rows_once_it_has_its_own(run, data, tmp_path):
@@ -314,8 +314,8 @@ def test_a_forced_run_forgets_rows_once_it_has_its_own(run, data, tmp_path):
         run(*words, "-k", 9999, "--force")
     assert rows.read_text() == before
     run(*words, "-k", 5, "--force")
-    assert [row["rounds"] for row in pages.read_rows(rows)] == [1, 2]
-    assert pages.read_rows(rows)[-1]["config"]["n_clusters"] == 5
+    assert [row["rounds"] for row in read_rows(rows)] == [1, 2]
+    assert read_rows(rows)[-1]["config"]["n_clusters"] == 5
 
 
 def other(data):

@@ -43,7 +43,6 @@ COMMANDS = {
     "data": None,
     "simulate --dataset iris --clients 2 --runs 1": None,
     "compare a.csv b.csv -k 2": None,
-    "reproduce": None,
     "stats a.csv -o a.stats": None,
     "stats b.csv -o b.stats": None,
     "scaler a.stats b.stats -o scaler.json": None,

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from fedjigsaw import FeCA, metrics, partition
-from fedjigsaw.bench.paper import paper_tables
 from fedjigsaw.io.rows import read_rows
+from reproduction.studies import paper
 
 pytestmark = pytest.mark.slow
 
 IID_LIMITS = {"s1": 1.3, "s2": 2.2, "s3": 8.0, "s4": 5.5}
-PUBLISHED = paper_tables()["table1_ssets_l2_e4"]["cells"]
+PUBLISHED = paper()["table1_ssets_l2_e4"]["cells"]
 
 
 def mean_l2(data, alpha=None, n_seeds=10, **params):

@@ -8,7 +8,7 @@ from typer.main import get_command
 
 from fedjigsaw import cli
 from fedjigsaw.cli._shared import parse_params
-from pages_as_code import GENERATED, blocks, commands, hand_written, inline_commands, page, section
+from pages_as_code import blocks, commands, inline_commands, page, section
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("onnx")
@@ -53,7 +53,7 @@ def value(words, option):
 def test_the_commands_run_in_the_order_of_the_page(run, tmp_path):
     done = []
     files = inline_commands(section(PAGE, "Files"), "fedjigsaw deep")
-    for program, *words in commands(hand_written(PAGE)) + files:
+    for program, *words in commands(PAGE) + files:
         if program == "pip":
             continue
         assert program == "fedjigsaw"
@@ -63,7 +63,7 @@ def test_the_commands_run_in_the_order_of_the_page(run, tmp_path):
         result = run(*words)
         assert result.exit_code == 0, (words, result.output)
         done.append(words[1])
-    assert done == ["train", "evaluate", *["train"] * 4, "evaluate", "embed", "export"]
+    assert done == ["train", "evaluate", *["train"] * 3, "evaluate", "embed", "export"]
     assert {"features.parquet", "net.onnx"} <= {path.name for path in tmp_path.iterdir()}
 
 
@@ -75,8 +75,7 @@ def test_the_python_block_prints_what_it_says(capsys):
 
 def test_the_commands_behind_the_rows_have_options_and_settings_that_exist():
     verbs = get_command(cli.app).commands["deep"].command.commands
-    (generated,) = [part[0] for part in GENERATED.finditer(PAGE) if part[1] == "commands"]
-    shown = commands(generated)
+    shown = commands(page("reproduction/RESULTS.md"))
     assert len(shown) > 20
     for _, _, verb, *words in shown:
         context = verbs[verb].make_context(verb, list(words))
@@ -87,7 +86,7 @@ def test_the_settings_in_the_table_exist():
     settings = re.findall(
         r"-s (\w+=[\w.]+)", section(PAGE, "Options that matter").partition("|")[2]
     )
-    assert len(settings) > 10
+    assert len(settings) > 5
     for setting in settings:  # one by one: some exclude one another
         assert_settings([setting])
 

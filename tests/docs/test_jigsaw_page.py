@@ -18,10 +18,9 @@ from fedjigsaw.choice import (
     sizes,
     valleys,
 )
-from fedjigsaw.io.rows import read_rows
 from fedjigsaw.privacy import guard
 from fedjigsaw.privacy.policy import Policy
-from pages_as_code import ROOT, page
+from pages_as_code import page
 
 TABLE = page("docs/jigsaw.md").partition("### Every constant")[2].partition("\n## ")[0]
 SMALL = [confidence.separation(np.array([z]))[0] for z in (3.0, 5.0)]
@@ -103,13 +102,3 @@ def test_what_is_sent():
     assert f"with fewer than {sizes.PAIRS * sizes.ROWS_PER_CELL} rows sends up to" in text
     assert [sizes.n_cells(n) for n in (99, 100, 5000)] == [20, 20, 200]
     assert Policy().at_most["n_local_clusters"] == sizes.MAX_CELLS
-
-
-def test_the_dips_of_the_picture_are_named():
-    """A dip is an index at the number that was chosen which is below those of both neighbors."""
-    dips = []
-    for row in read_rows(ROOT / "results" / "k-curve.jsonl"):
-        at = row["k"].index(row["n_found"])
-        if row["index"][at] < min(row["index"][at - 1], row["index"][at + 1]):
-            dips.append(row["cell"])
-    assert f"The dips on {' and '.join(dips)} are k-means" in page("docs/jigsaw.md")

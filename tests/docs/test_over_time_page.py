@@ -5,9 +5,6 @@ import io
 
 import pytest
 
-from fedjigsaw import sites
-from fedjigsaw.bench import drift_cells
-from fedjigsaw.io.rows import read_rows
 from pages_as_code import ROOT, blocks, page, printed_by
 
 PAGE = page("docs/over-time.md")
@@ -49,16 +46,3 @@ def test_the_page(run, tmp_path, monkeypatch):
     exec(compile(second, "docs/over-time.md", "exec"), names)
     assert names["model"] == names["june"]
     assert names["mlflow"].get_run(names["run"].info.run_id).data.metrics["sites"] == 6
-
-
-def test_the_table_of_alarms_is_that_of_the_rows():
-    rows = read_rows(ROOT / "results" / "drift.jsonl")
-    assert [row["cell"] for row in rows] == [plan.name for plan in drift_cells.plans()]
-    for row in rows:
-        events = [f"{row[f'drift_{name}']:.1f}" for name in drift_cells.EVENTS]
-        cells = [row["cell"].partition("/")[0], row["n_clusters"], row["weeks"] - 1, row["alarms"]]
-        line = " | ".join(map(str, [*cells, f"{row['largest']:.1f}", *events]))
-        assert f"| {line} |" in PAGE
-        assert row["alarms"] == 0
-        if row["n_clusters"] != "auto":  # the page says what is missed there
-            assert min(map(float, events)) > sites.ALARM

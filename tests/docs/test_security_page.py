@@ -5,9 +5,9 @@ import re
 
 import pytest
 
-from pages_as_code import ROOT, hand_written, page
+from pages_as_code import ROOT, page
 
-PAGE = hand_written(page("docs/security.md"))
+PAGE = page("docs/security.md")
 PROMISE = re.compile(r"\b(cannot|can't|can not|never|nobody can)\b", re.IGNORECASE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)::([\w:]+)`")
 

@@ -4,30 +4,29 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Broadcast, Jigsaw, Privacy
-from fedjigsaw.bench.privacy_audit import (
-    MECHANISMS,
-    THRESHOLDS,
-    AuditCell,
-    Witness,
-    audit_plans,
-    gaussian_epsilon,
-    neighbors,
-    plain_bound,
-    verdict,
-    watch,
-)
+from fedjigsaw._random import stream
 from fedjigsaw.engine import Client
 from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.summaries import PrivateRound
+from reproduction.experiments.audit import (
+    Witness,
+    audit,
+    gaussian_epsilon,
+    neighbors,
+    plain_bound,
+    promised,
+    verdict,
+    watch,
+)
 
 RUNS = {"own": 120, "rounds": 120, "shared": 500, "site": 500}
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", RUNS)
 def test_the_real_mechanism_is_within_its_promise_and_half_the_noise_is_not(mechanism):
     n = RUNS[mechanism]
-    rows = [AuditCell(mechanism, strength, n, epsilon=4.0).compute() for strength in (1.0, 0.5)]
+    rows = [audit(mechanism, strength, n, 0, epsilon=4.0) for strength in (1.0, 0.5)]
     real, broken = (verdict([row]) for row in rows)
     assert real.lower < 4.0 < broken.lower
     assert real.plain < 4.0
@@ -42,7 +41,7 @@ def test_the_real_mechanism_is_within_its_promise_and_half_the_noise_is_not(mech
 @pytest.mark.parametrize("mechanism", ["own", "shared"])
 def test_a_promise_is_kept_with_the_noise_of_the_operating_system(mechanism):
     n = {"own": 15, "shared": 80}[mechanism]
-    case = neighbors(mechanism, AuditCell(mechanism, 1.0, n, epsilon=4.0).privacy)
+    case = neighbors(mechanism, promised(mechanism, 4.0))
     values = [
         np.array([case.statistic(None, 1.0, held=held) for _ in range(n)]) for held in (False, True)
     ]
@@ -52,7 +51,7 @@ def test_a_promise_is_kept_with_the_noise_of_the_operating_system(mechanism):
 
 
 def test_rows_are_pooled():
-    one, two = (AuditCell("shared", 0.5, 200, seed=seed).compute() for seed in (0, 1))
+    one, two = (audit("shared", 0.5, 200, seed) for seed in (0, 1))
     assert one["with"] != two["with"]
     pooled = verdict([one, two])
     assert pooled.runs == 800
@@ -79,16 +78,7 @@ def test_the_audit_watches_the_real_answer():
     answer = Client("a", rows, jigsaw, privacy=privacy).answer(Broadcast(0, 0))
     question = PrivateRound(privacy, 1, Broadcast(0, 0, client="a"), 4, 4, 4)
     witness = Witness(Noise.for_answer(privacy, 0, "a").insecure)
-    watched = watch(question, rows, witness)
+    watched = watch(question, rows, witness, stream(0, 0, "a"))
     assert watched.centers.tolist() == answer.centers.tolist()
     assert watched.counts.tolist() == answer.counts.tolist()
     assert len(witness.releases) == 5
-
-
-def test_the_study_audits_every_mechanism_twice():
-    cells = [plan.cell for plan in audit_plans()]
-    assert {(cell.mechanism, cell.strength) for cell in cells} == {
-        (name, strength) for name in MECHANISMS for strength in (1.0, 0.5)
-    }
-    assert all(cell.lacks() == "" for cell in cells)
-    assert (np.diff(THRESHOLDS) > 0).all()

@@ -11,12 +11,12 @@ import pytest
 from scipy.stats import chi2, chisquare, kstest, norm
 
 from fedjigsaw import Broadcast, Jigsaw, Model, Privacy
-from fedjigsaw.bench.privacy_audit import Witness, watch
 from fedjigsaw.engine import Client
 from fedjigsaw.privacy import statistics
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.summaries import PrivateRound
+from reproduction.experiments.audit import Witness, watch
 
 SMALL = 1e-4  # p-value; there are about 40 of them, all with fixed seeds
 D = 3

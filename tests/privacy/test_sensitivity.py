@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fedjigsaw import Broadcast, Model, Privacy
-from fedjigsaw.bench.privacy_audit import Witness, replay, watch
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.privacy.mechanism import SHARES
 from fedjigsaw.privacy.releases import GRID, Box, cell_table, nearest_cell
 from fedjigsaw.privacy.shared_cells import shared_cells
 from fedjigsaw.privacy.statistics import exact_table, sensitivity
 from fedjigsaw.privacy.summaries import PrivateRound, box_of, round_multiplier
+from reproduction.experiments.audit import Witness, replay, watch
 
 WIDTHS = (1, 2, 16, 100)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

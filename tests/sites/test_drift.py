@@ -193,7 +193,7 @@ EVENTS = {
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("k", "weeks", "events"), [(4, 4, list(EVENTS)), ("auto", 2, ["new"])])
 def test_weeks_of_the_same_population_are_calm_and_events_are_not(k, weeks, events):
-    """The study behind it: `fedjigsaw reproduce drift`."""
+    """The study behind it: `python reproduction/run.py drift`."""
     rng = np.random.default_rng(5)
 
     def one_week(places, sizes=None):

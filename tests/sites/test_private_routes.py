@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Model, Privacy, sites
-from fedjigsaw.bench.privacy_audit import plain_bound
 from fedjigsaw.columns.encoding import provisional
 from fedjigsaw.columns.fitting import Moments, fit
 from fedjigsaw.columns.schema import Column, Schema
@@ -21,6 +20,7 @@ from fedjigsaw.io.tables import open_table
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.noise import Noise
+from reproduction.experiments.audit import plain_bound
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 openpyxl = pytest.importorskip("openpyxl")

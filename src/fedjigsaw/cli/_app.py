@@ -25,23 +25,18 @@ COMMANDS = {
     "methods": (START, "catalog", "List the methods and their parameters."),
     "demo": (
         START,
-        "bench",
+        "simulate",
         "Run the methods of the paper on a generated data set: one table, one picture.",
     ),
     "simulate": (
         EXPERIMENTS,
-        "bench",
+        "simulate",
         "Split a data set among clients, cluster it, and measure: mean and deviation over runs.",
     ),
     "compare": (
         EXPERIMENTS,
         "compare",
         "Run all methods on your own files, or on a named data set: one table, one picture.",
-    ),
-    "reproduce": (
-        EXPERIMENTS,
-        "reproduce",
-        "Compute the paper's tables, and show our numbers beside the paper's.",
     ),
     "stats": (
         FILES,

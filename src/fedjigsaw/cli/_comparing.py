@@ -5,13 +5,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from fedjigsaw.bench.cost import by_epsilon, check_private, clipped_rows, findings, privacy_cost
 from fedjigsaw.choice.findings import DOUBTFUL
 from fedjigsaw.cli._shared import track
-from fedjigsaw.cli.bench import COLUMNS
+from fedjigsaw.cli.simulate import COLUMNS
 from fedjigsaw.comparison import Comparison
 from fedjigsaw.comparison.comparing import run
 from fedjigsaw.comparison.contenders import named, params_by_method, supporting
+from fedjigsaw.comparison.cost import (
+    by_epsilon,
+    check_private,
+    clipped_rows,
+    findings,
+    privacy_cost,
+)
 from fedjigsaw.comparison.measures import without_classes
 from fedjigsaw.comparison.problems import Problem
 from fedjigsaw.comparison.tables import rows_as_csv

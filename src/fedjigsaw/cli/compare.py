@@ -38,8 +38,8 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
-from fedjigsaw.cli.bench import MethodFlag, PictureFlag, SeedFlag, drawable, print_table
 from fedjigsaw.cli.report import check_page
+from fedjigsaw.cli.simulate import MethodFlag, PictureFlag, SeedFlag, drawable, print_table
 from fedjigsaw.comparison.files import default_columns, pool_files, standard_scaler
 from fedjigsaw.comparison.problems import Problem, deal_dataset, fixed
 from fedjigsaw.errors import ParameterError

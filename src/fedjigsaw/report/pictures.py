@@ -128,7 +128,7 @@ def privacy_cost(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
     Parameters
     ----------
-    rows : of :func:`fedjigsaw.bench.cost.privacy_cost`.
+    rows : of :func:`fedjigsaw.comparison.cost.privacy_cost`.
     """
     epsilons = sorted({row["epsilon"] for row in rows if row["epsilon"] is not None})
     figure = new_figure(9, 3.6)

@@ -13,7 +13,7 @@ many summaries, drawn with replacement. The noise of a cluster is the change tha
 its rows. Drift is the largest change of a cluster, divided by the noise of both models together.
 The noise of the new model counts up to :data:`MOST` times that of the old one: a number of clusters
 that no longer fits must not hide why. The constants were set on simulated years, other ones than
-those that the documentation reports (`fedjigsaw reproduce drift`).
+those that the documentation reports (`python reproduction/run.py drift`).
 
 A site that is unlike all others is left out of the resampling: it would make everything look like
 chance. Clusters that are new, gone, split or merged are an alarm, whatever the drift.

@@ -1,0 +1,1 @@
+"""What makes the tables of RESULTS.md: studies, experiments, tables and figures."""
