@@ -1,12 +1,11 @@
 """Recipes are settings that DeepFeCA accepts, and the command line knows them."""
 
-from pathlib import Path
-
 import pytest
 
 from fedjigsaw.deep import DeepFeCA, Execution
 from fedjigsaw.deep.recipes import RECIPES
-from fedjigsaw.io.rows import read_rows
+from reproduction.deep import BEST, runs
+from reproduction.studies import RESULTS
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -20,8 +19,7 @@ def test_the_paper_is_the_default():
 
 
 def test_the_best_is_what_its_rows_were_made_with():
-    path = Path(__file__).parents[2] / "results" / "deep-swapped-dirichlet0.1-weight-decay.jsonl"
-    last = read_rows(path)[-1]
+    last = runs(RESULTS)[BEST]
     config = DeepFeCA.from_settings(RECIPES["best"]).configuration()
     others = {*Execution.rules, "random_state", "clusterer_params"}
     assert last["rounds"] == config["n_rounds"]

@@ -9,7 +9,7 @@ import torch
 from fedjigsaw.deep import server
 from fedjigsaw.deep.network import initial_model
 from fedjigsaw.errors import MessageError
-from fedjigsaw.messages import Model, Summary
+from fedjigsaw.messages import Broadcast, Model, Summary
 
 CPU = torch.device("cpu")
 
@@ -198,3 +198,18 @@ def test_report():
     assert float(found["report.loss"]) == 5.0
     assert found["report.sizes"].tolist() == [2, 2]
     assert float(found["report.spread"]) == 0.0  # all projections are the same
+
+
+def test_centers_are_means_of_unit_projections(small, few):
+    deep = small([6, 5], n_rounds=1)
+    model = deep.aggregate(
+        [deep.summarize(few[0], Broadcast(0, 0), np.random.default_rng(0))],
+        Broadcast(0, 0),
+        np.random.default_rng(0),
+    )
+    asked = Broadcast(1, 0, model)
+    honest = deep.summarize(few[0], asked, np.random.default_rng(0))
+    deep.check_answer(honest, asked)
+    for wrong in (2 * honest.centers / np.linalg.norm(honest.centers[0]), honest.centers[:, :3]):
+        with pytest.raises(MessageError, match="sent centers"):
+            deep.check_answer(replace(honest, centers=wrong), asked)

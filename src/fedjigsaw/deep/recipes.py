@@ -16,8 +16,8 @@ RECIPES: Mapping[str, Mapping[str, Any]] = {
         "local_epochs": 5,
         "batch_size": 128,
     },
-    # Our best run on the most skewed split of CIFAR-10. A test compares it with the rows,
-    # results/deep-swapped-dirichlet0.1-weight-decay.jsonl.
+    # Our best run on the most skewed split of CIFAR-10. A test compares it with its row,
+    # deep-swapped-dirichlet0.1-weight-decay in results/deep.jsonl.
     "best": {
         "clusterer": "jigsaw",
         "n_clusters": [300, 300, 300],

@@ -313,7 +313,7 @@ def test_the_best_restart_is_kept(rng, monkeypatch, limit, sizes):
         return found
 
     monkeypatch.setattr(device_backend, "lloyd", noted)
-    monkeypatch.setattr(device_lloyd, "FUSED", limit)
+    monkeypatch.setattr(device_lloyd, "TOGETHER", limit)
     problems = [Problem(X, 9, np.random.default_rng(seed)) for seed in (3, 4)]
     first, second = kmeans_many(problems, n_init=6, backend=BACKEND)
     assert at_once == sizes
