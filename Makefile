@@ -1,9 +1,10 @@
 # Two commands for a fresh machine; each sets up what it needs in .venv.
 #   make demo   install the core, cluster a generated data set over ten clients, write demo.png
-#   make test   run ruff, mypy, import-linter, the check of sizes, and pytest with doctests
-#   make quick  run the tests without the slow ones, the federation and DeepFeCA: under two minutes
-#   make test-long  run the long tests that `make test` leaves out
-#   make coverage   run the tests of `make test`, and say which lines they miss: twice as long
+#   make test   run ruff, mypy, import-linter, the check of sizes, and the tests with doctests
+#   make test-real  run the tests of federations, DeepFeCA and pages in a browser
+#   make quick  run the tests of `make test` without the slow ones: under two minutes
+#   make test-long  run the long tests that the others leave out
+#   make coverage   run the tests of `make test` and `make test-real`, and say which lines they miss
 #   make release-check  build the package, try it in an empty environment, and leave it in dist/
 #   make newest     first steps and tests with the newest dependencies, with extras and with none
 #   make oldest     the same with the oldest dependencies that pyproject.toml allows
@@ -17,25 +18,28 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check -c $(CONSTRAIN
 # tests start hundreds of processes, which would compile all modules anew
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-long coverage quick kernels newest oldest lint bench results docs site release-check clean
+.PHONY: demo test test-real test-long coverage quick kernels newest oldest lint bench results docs site release-check clean
 
 demo: $(VENV)/.core
 	$(BIN)/fedjigsaw demo --out demo.png --force
 
-# four at a time on two cores: tests of federations mostly wait
-TESTS := $(BIN)/python -m pytest -n 4 --dist loadfile --no-loadscope-reorder -m "not long"
+TESTS := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+REAL := federation or deep or browser
 
 test: $(VENV)/.dev
 	$(MAKE) -j 2 lint kernels $(VENV)/.collected
-	$(TESTS) --durations=20
+	$(TESTS) -n 2 -m "not long and not ($(REAL))" --durations=20
+
+test-real: kernels
+	$(TESTS) -n 4 -m "not long and ($(REAL))" --durations=20  # they mostly wait
 
 coverage: kernels
-	$(TESTS) --cov --cov-report=term
+	$(TESTS) -n 4 -m "not long" --cov --cov-report=term
 
 test-long: $(VENV)/.dev $(VENV)/.docs
 	$(BIN)/python -m pytest -m long --durations=0 tests
 
-QUICK := -q -m "not slow and not long and not federation and not deep" \
+QUICK := -q -m "not slow and not long and not ($(REAL))" \
   $(foreach part,deep flower kernels/device,--ignore=tests/$(part) --ignore=src/fedjigsaw/$(part))  # collecting them takes long
 
 quick: kernels

@@ -11,7 +11,6 @@ from fedjigsaw.cli._shared import parse_params
 from pages_as_code import blocks, commands, inline_commands, page, section
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("onnx")
 Image = pytest.importorskip("PIL.Image")
 
 pytestmark = pytest.mark.deep
@@ -64,7 +63,7 @@ def test_the_commands_run_in_the_order_of_the_page(run, tmp_path):
         assert result.exit_code == 0, (words, result.output)
         done.append(words[1])
     assert done == ["train", "evaluate", *["train"] * 3, "evaluate", "embed", "export"]
-    assert {"features.parquet", "net.onnx"} <= {path.name for path in tmp_path.iterdir()}
+    assert {"features.parquet", "net.safetensors"} <= {path.name for path in tmp_path.iterdir()}
 
 
 def test_the_python_block_prints_what_it_says(capsys):

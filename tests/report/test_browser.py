@@ -18,7 +18,7 @@ from report_files import HOSTILE, write_run
 
 pytest.importorskip("websockets")
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.browser,
     pytest.mark.skipif(
         browser.find() is None,
         reason="no Chromium here: install the package `chromium`, or set FEDJIGSAW_CHROMIUM",
