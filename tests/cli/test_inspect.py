@@ -139,7 +139,7 @@ def test_nor_does_a_journal(run, tmp_path):
 
 def test_nor_does_the_name_of_a_file(shell, tmp_path):
     done = shell("inspect", tmp_path / "a\x1b[2Jb")
-    assert done.returncode == 4
+    assert done.returncode == 3
     assert "\\x1b[2J" in done.stderr
     assert "\x1b" not in done.stderr
 

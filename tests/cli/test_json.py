@@ -137,5 +137,5 @@ def test_a_federation(tmp_path, run):
 
 def test_errors_go_to_standard_error(shell, tmp_path):
     done = shell("inspect", tmp_path / "nothing", "--json")
-    assert (done.returncode, done.stdout) == (4, "")
+    assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("Error: Cannot read")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import methods, partition
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from plugin_packages import WARD, install
@@ -170,7 +170,7 @@ class TestOwnFiles:
         assert run(*words.replace("by_order", "by_luck").split()).exit_code == 2
 
     def test_a_file_that_is_not_there(self, run):
-        with pytest.raises(ParameterError, match="Cannot load the plugin none.py: FileNotFound"):
+        with pytest.raises(DataError, match="none.py"):
             run("methods", "--plugin", "none.py")
 
     def test_help_says_that_it_runs_code(self, run):

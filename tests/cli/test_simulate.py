@@ -145,7 +145,7 @@ class TestSimulate:
             (["--rows", "/nowhere/rows.jsonl"], "there is no folder /nowhere"),
             (["-k", "6000"], "n_clusters of FeCA must be at most the number of rows"),
             (["--alpha", "0"], "alpha of dirichlet"),
-            (["--clients", "6000", "--split", "iid"], "samples among 6000 clients"),
+            (["--clients", "6000", "--split", "iid"], "samples among 6,000 clients"),
         ],
     )
     def test_bad_input(self, run, words, message):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 import stat
 from dataclasses import replace
@@ -317,9 +316,8 @@ class TestCommands:
             with pytest.raises(MessageError, match="chosen of a model must be finite, of the shap"):
                 run(words)
 
-    @pytest.mark.parametrize(("unit", "value"), [("mg/dl", "mmol/l"), ("", "18"), ("GBq", "18")])
-    def test_the_advice_about_units_works_as_it_is_said(self, run, tmp_path, rng, unit, value):
-        schema = f'format = 1\n[columns.glucose]\nkind = "number"\nunit = "{unit}"\n'
+    def test_the_advice_about_units_works_as_it_is_said(self, run, tmp_path, rng):
+        schema = 'format = 1\n[columns.glucose]\nkind = "number"\nunit = "mg/dl"\n'
         (tmp_path / "schema.toml").write_text(schema)
         for name, factor in (("a", 18), ("b", 18), ("c", 1)):
             rows = "\n".join(map(str, rng.normal(5.5, 1, 60) * factor))
@@ -327,7 +325,7 @@ class TestCommands:
             run(f"stats {name}.csv -o {name}.stats --schema schema.toml")
         told = run("scaler a.stats b.stats c.stats -o s.json --schema schema.toml").stderr
         words = " ".join(told.split()).split("`fedjigsaw ")[1].split("`")[0]
-        words = re.sub("UNIT|NUMBER", value, words.replace("FILE", "c.csv")).replace("COPY", "c")
+        words = words.replace("NUMBER", "18").replace("FILE", "c.csv").replace("COPY", "c")
         assert run(words).exit_code == 0
         again = run("stats c.parquet -o c.stats --schema schema.toml --client c --force")
         assert again.exit_code == 0
