@@ -250,7 +250,10 @@ def test_the_table_of_sizes_has_clear_winners():
 
 def test_it_works_where_no_folder_can_be_written(tmp_path):
     """Numba keeps machine code beside the module, or in a folder of the user."""
-    code = "import fedjigsaw.kernels.compiled.drawing as d; print(d.uniform(d.start_state(1, 0)))"
+    code = (
+        "import fedjigsaw.kernels.compiled.settling as s, numpy as np; x = np.zeros((1, 1));"
+        "s.sums_of(x + 0.5, np.zeros(1, int), x[0] + 1, x); print(x[0, 0])"
+    )
     blocked = tmp_path / "blocked"
     blocked.write_text("a file, where a folder is wanted")
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(blocked / "cache")}

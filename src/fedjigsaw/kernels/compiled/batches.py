@@ -13,6 +13,7 @@ from fedjigsaw._steps import tell_step
 from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.compiled import plain_search, tile_search
+from fedjigsaw.kernels.compiled.drawing import start_states
 from fedjigsaw.kernels.compiled.statistics import describe
 
 # Rows, and rows times clusters, up to which all rows are looked at in each step. From there on,
@@ -135,15 +136,24 @@ def cluster(
         made.labels[place] = labels
     n_parts = min(m, PARTS_PER_THREAD * threads) if threads > 1 else 1
     cuts = np.searchsorted(batch.ends, np.linspace(0, len(batch.X), n_parts + 1)[1:-1])
-    rows = (batch.X, batch.weights, starts, batch.ends, batch.n_clusters)
+    clients = np.column_stack([starts, batch.ends, batch.n_clusters, first])
+    states = start_states(batch.seeds, n_init)
     init = np.empty((0, d)) if given is None else np.ascontiguousarray(given)
-    options = (batch.seeds, small, first, init, n_init, max_iter, float(tol))
-    statistics = (made.centers, made.counts, made.sse, made.extents, made.found)
+    statistics = (made.centers, made.counts, made.sse, made.extents)
 
     def work(one: int, end: int) -> None:
-        if small[one:end].any():
-            plain_search.search(*rows, *options, one, end, made.labels)
-        describe(*rows, first, one, end, made.labels, *statistics)
+        part, few = clients[one:end], small[one:end]
+        if few.any():
+            sizes = int(n_rows[one:end][few].max()), d, int(part[few, 2].max())
+            plain_search.search(
+                *(batch.X, batch.weights, part[few], states[one:end][few], init, max_iter),
+                *(float(tol), made.labels, *plain_search.workspace(*sizes)),
+            )
+        k = int(part[:, 2].max())
+        space = np.empty((k, d + 1)), *np.zeros((2, k), np.int64)
+        describe(
+            *(batch.X, batch.weights, part, made.labels, *statistics, made.found[one:end], *space)
+        )
 
     parts = [(one, end) for one, end in pairwise([0, *cuts.tolist(), m]) if one < end]
     for _ in _side_by_side(work, parts, threads):
@@ -180,7 +190,8 @@ def _in_tiles(
     batch: Batch, n_init: int, max_iter: int, tol: float, threads: int, i: int, rows: slice
 ) -> Ints:
     """Return the labels of a client's rows by the best start; of equal ones, the first."""
-    X, k, seed = batch.X[rows], int(batch.n_clusters[i]), int(batch.seeds[i])
+    X, k = batch.X[rows], int(batch.n_clusters[i])
+    (states,) = start_states(batch.seeds[i : i + 1], n_init)
     tiles, weights, norms = tile_search.in_tiles(
         X, batch.weights[rows], tile_search.tile_rows(X.shape[1])
     )
@@ -188,7 +199,7 @@ def _in_tiles(
     def search(start: int) -> tuple[float, Ints]:
         labels = np.zeros(weights.shape, np.int64)
         objective = tile_search.one_start(
-            tiles, weights, norms, k, max_iter, tol, seed, start, labels
+            tiles, weights, norms, k, max_iter, tol, states[start], labels
         )
         return objective, labels
 

@@ -7,55 +7,71 @@ rows that were candidates for a center are kept, and serve all starts.
 import numpy as np
 
 from fedjigsaw.kernels.compiled._jit import compiled
-from fedjigsaw.kernels.compiled.drawing import start_state, uniform
+from fedjigsaw.kernels.compiled.drawing import STEP, uniform
+
+
+def workspace(n_rows, n_columns, n_clusters):
+    """Return the last arguments of :func:`search`: space for clients of at most this size."""
+    even = n_columns + n_columns % 2
+    sums = np.zeros((2, n_clusters, even))
+    floats, ints = np.zeros((3, n_rows)), np.zeros((3, n_rows), np.int64)
+    totals, sizes = np.zeros(n_clusters), np.zeros(n_clusters, np.int64)
+    return np.zeros(even), *sums, totals, sizes, *floats, *ints
 
 
 @compiled
 def search(
-    X, w, starts, ends, n_clusters, seeds, small, first, given, n_init, max_iter, tol, one, end,
-    labels,
+    X, w, clients, states, given, max_iter, tol, labels,
+    middle, centers, sums, totals, sizes, weights, squared, scores, known, found, nearest,
 ):  # fmt: skip
-    """Cluster the rows of small clients by the best of `n_init` starts.
+    """Cluster the rows of clients by the best of several starts.
 
     Parameters
     ----------
-    small : shape (m,), whether a client is small; others are left out.
+    clients : as in :func:`~fedjigsaw.kernels.compiled.statistics.describe`.
+    states : shape (m, n_init), of random numbers.
     given : centers of all clients, the only start, or an empty array for k-means++.
-    one, end : the first client, and the one after the last.
     labels : shape (n,), for the result.
     """
-    d, even = X.shape[1], X.shape[1] + X.shape[1] % 2
-    for i in range(one, end):
-        if not small[i]:
-            continue
-        a, n, k = starts[i], ends[i] - starts[i], n_clusters[i]
-        columns, middle = np.zeros((even, n)), np.zeros(even)
+    d, even = X.shape[1], len(middle)
+    for m in range(len(clients)):
+        a, n, k, first = clients[m, 0], clients[m, 1] - clients[m, 0], clients[m, 2], clients[m, 3]
+        columns, distances = np.empty((even, n)), np.empty((n, n))
+        for c in range(even):
+            middle[c] = 0.0
         for r in range(n):
             for c in range(d):
                 middle[c] += X[a + r, c] / n
         spread, total = 0.0, 0.0
         for r in range(n):
-            total += w[a + r]
+            known[r] = 0
+            weights[r] = w[a + r]
+            total += weights[r]
+            columns[even - 1, r] = 0.0
             for c in range(d):
                 columns[c, r] = X[a + r, c] - middle[c]
-                spread += w[a + r] * columns[c, r] ** 2
-        distances, known = np.empty((n, n), float), np.zeros(n, np.int64)
-        centers, sums, totals = np.zeros((k, even)), np.zeros((k, even)), np.zeros(k)
-        found, nearest, sizes = np.zeros(n, np.int64), np.zeros(n, np.int64), np.zeros(k, np.int64)
-        squared, scores, best = np.zeros(n), np.zeros(n), -1.0
-        for start in range(n_init):
+                spread += weights[r] * columns[c, r] ** 2
+        best = -1.0
+        for start in range(states.shape[1]):
             k_found = k
             if len(given):
                 for j in range(k):
                     for c in range(d):
-                        centers[j, c] = given[first[i] + j, c] - middle[c]
+                        centers[j, c] = given[first + j, c] - middle[c]
             else:
                 k_found = _seed(
-                    columns, w[a : a + n], k, start_state(seeds[i], start), distances, known,
-                    squared, scores, centers,
-                )  # fmt: skip
+                    columns,
+                    weights,
+                    k,
+                    states[m, start],
+                    distances,
+                    known,
+                    squared,
+                    scores,
+                    centers,
+                )
             explained = _settle(
-                columns, w[a : a + n], k_found, max_iter, tol * spread / (total * d), centers, sums,
+                columns, weights, k_found, max_iter, tol * spread / (total * d), centers, sums,
                 totals, sizes, found, nearest, squared, scores,
             )  # fmt: skip
             if explained > best:
@@ -65,7 +81,7 @@ def search(
 
 
 @compiled
-def _seed(columns, w, k, state, distances, known, squared, sums, centers):
+def _seed(columns, weights, k, state, distances, known, squared, sums, centers):
     """Run greedy k-means++: of a few candidates, each new center is the best.
 
     Return the number of centers, which is smaller than k if there are fewer distinct rows.
@@ -76,13 +92,14 @@ def _seed(columns, w, k, state, distances, known, squared, sums, centers):
     for j in range(k):
         total = 0.0
         for i in range(n):
-            total += w[i] * squared[i]
+            total += weights[i] * squared[i]
             sums[i] = total
         if total <= 0.0:
             return j
         least, chosen = np.inf, 0
         for _ in range(2 + int(np.log(k)) if j else 1):
-            place = _place(sums, uniform(state) * total)
+            state += STEP
+            place = _place(sums, n, uniform(state) * total)
             if not known[place]:
                 known[place] = 1
                 for i in range(n):
@@ -92,7 +109,7 @@ def _seed(columns, w, k, state, distances, known, squared, sums, centers):
                         distances[place, i] += (columns[c, i] - columns[c, place]) ** 2
             left = 0.0
             for i in range(n):
-                left += w[i] * min(distances[place, i], squared[i])
+                left += weights[i] * min(distances[place, i], squared[i])
             if left < least:
                 least, chosen = left, place
         for i in range(n):
@@ -103,9 +120,9 @@ def _seed(columns, w, k, state, distances, known, squared, sums, centers):
 
 
 @compiled
-def _place(sums, value):
-    """Return the first place at which the running sum exceeds the value."""
-    low, high = 0, len(sums) - 1
+def _place(sums, n, value):
+    """Return the first of n places at which the running sum exceeds the value."""
+    low, high = 0, n - 1
     while low < high:
         middle = (low + high) // 2
         if sums[middle] > value:
@@ -120,7 +137,19 @@ def _place(sums, value):
 
 @compiled
 def _settle(
-    columns, w, k, max_iter, enough, centers, sums, totals, sizes, labels, nearest, squared, scores
+    columns,
+    weights,
+    k,
+    max_iter,
+    enough,
+    centers,
+    sums,
+    totals,
+    sizes,
+    labels,
+    nearest,
+    squared,
+    scores,
 ):
     """Run Lloyd's iterations. Return the sum of squares that the clusters explain."""
     d, n = columns.shape
@@ -137,7 +166,7 @@ def _settle(
         for i in range(n):
             if nearest[i] != labels[i]:
                 changed = True
-                _move(columns, w, i, nearest[i], labels, sums, totals, sizes)
+                _move(columns, weights[i], i, nearest[i], labels, sums, totals, sizes)
         for j in range(k):
             if sizes[j] == 0:  # it gets the row that costs most in a cluster that has others
                 changed = True
@@ -145,13 +174,13 @@ def _settle(
                 for i in range(n):
                     cost = 0.0
                     for c in range(d):
-                        cost += w[i] * (columns[c, i] - centers[labels[i], c]) ** 2
+                        cost += weights[i] * (columns[c, i] - centers[labels[i], c]) ** 2
                     if sizes[labels[i]] > 1 and cost > most:
                         most, farthest = cost, i
                 totals[j] = 0.0  # no rounding is left over
                 for c in range(d):
                     sums[j, c], centers[j, c] = 0.0, columns[c, farthest]
-                _move(columns, w, farthest, j, labels, sums, totals, sizes)
+                _move(columns, weights[farthest], farthest, j, labels, sums, totals, sizes)
         shift, explained = 0.0, 0.0
         for j in range(k):
             for c in range(d):
@@ -186,16 +215,16 @@ def _look(columns, centers, k, nearest, best, scores):
 
 
 @compiled
-def _move(columns, w, i, to, labels, sums, totals, sizes):
+def _move(columns, weight, i, to, labels, sums, totals, sizes):
     """Move a row to another cluster, or into its first one."""
     source = labels[i]
     labels[i] = to
-    totals[to] += w[i]
+    totals[to] += weight
     sizes[to] += 1
     for c in range(len(columns)):
-        sums[to, c] += w[i] * columns[c, i]
+        sums[to, c] += weight * columns[c, i]
     if source >= 0:
-        totals[source] -= w[i]
+        totals[source] -= weight
         sizes[source] -= 1
         for c in range(len(columns)):
-            sums[source, c] -= w[i] * columns[c, i]
+            sums[source, c] -= weight * columns[c, i]

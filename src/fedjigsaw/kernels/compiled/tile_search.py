@@ -9,7 +9,7 @@ looked at only where these do not settle its cluster.
 import numpy as np
 
 from fedjigsaw.kernels.compiled._jit import compiled
-from fedjigsaw.kernels.compiled.drawing import start_state, uniform
+from fedjigsaw.kernels.compiled.drawing import STEP, uniform
 
 TILE_BYTES = 2**15  # of the fastest cache
 FEWEST, MOST = 32, 256  # rows of a tile
@@ -56,11 +56,11 @@ def in_tiles(X, w, size):
 
 
 @compiled
-def one_start(tiles, w, norms, k, max_iter, tol, seed, start, labels):
+def one_start(tiles, w, norms, k, max_iter, tol, state, labels):
     """Write the labels of one start, shape (t, size). Return the objective."""
     n_tiles, d, size = tiles.shape
     centers, upper = np.empty((k, d)), np.empty((n_tiles, size))
-    k = _seed(tiles, w, k, start_state(seed, start), labels, upper, centers)
+    k = _seed(tiles, w, k, state, labels, upper, centers)
     centers = centers[:k].copy()
     sums, totals, sizes = np.zeros((k, d)), np.zeros(k), np.zeros(k, np.int64)
     _sum_up(tiles, w, labels, sums, totals, sizes)
@@ -112,16 +112,19 @@ def _seed(tiles, w, k, state, labels, squared, centers):
         for r in range(size):
             squared[t, r] = 1.0
             sums[t] += w[t, r]
+    state += STEP
     _copy_row(tiles, _place(sums, w, squared, uniform(state)), centers[0])
     for t in range(n_tiles):
         for r in range(size):
             squared[t, r] = np.inf
-    _add_center(tiles, w, centers, 0, labels, squared, distances, sums)
+    # not a plain 0, for which numba would compile it once more
+    _add_center(tiles, w, centers, np.int64(0), labels, squared, distances, sums)
     for j in range(1, k):
         if sums.sum() <= 0.0:
             return j
         for q in range(n_candidates):
             left[q] = 0.0
+            state += STEP
             _copy_row(tiles, _place(sums, w, squared, uniform(state)), candidates[q])
         for t in range(n_tiles):
             weights, current = w[t], squared[t]
