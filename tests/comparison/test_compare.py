@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import time
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -141,8 +142,10 @@ class TestSeconds:
         assert start.fits[0] < 1000
         assert start.fits[1:] == [5000, 5000]
 
-    def test_a_fit_for_which_code_was_compiled_is_repeated(self, toy, rng):
+    @pytest.mark.parametrize("first", [tell_compiling, lambda: import_module("this")])
+    def test_a_fit_that_compiles_or_loads_is_repeated(self, toy, rng, first):
         fits = []
+        sys.modules.pop("this", None)
 
         class Compiling(toy.ClientMeans):
             method = "compiling"
@@ -150,7 +153,7 @@ class TestSeconds:
             def aggregate(self, summaries, broadcast, rng):
                 fits.append(sum(summary.n_samples for summary in summaries))
                 if fits.count(5000) == 1:  # only so many rows need the code
-                    tell_compiling()
+                    first()
                     time.sleep(0.5)
                 return super().aggregate(summaries, broadcast, rng)
 
