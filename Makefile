@@ -92,11 +92,10 @@ results: $(VENV)/.reproduction
 	$(BIN)/python reproduction/run.py all
 	$(BIN)/python reproduction/tables.py
 
-# Draw the pictures of docs/, and write the page of the commands.
+# Draw the pictures of docs/.
 docs: $(VENV)/.dev
 	$(BIN)/fedjigsaw demo --out docs/roadmap.svg --rows results/demo.jsonl --force
 	$(BIN)/python reproduction/figures.py
-	$(BIN)/python -m fedjigsaw.cli.reference
 
 # Everything that a release needs but the upload: see .ci/release_check.py. Leaves the package in dist/.
 # PYTHONS="python3.12 python3.13" tries the wheel with these, too.

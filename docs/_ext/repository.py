@@ -14,6 +14,8 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+import commands
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
@@ -29,7 +31,7 @@ STUBS = {
     "project/map": ("README.md", "Map"),
     "project/results": ("reproduction/RESULTS.md", None),
 }
-
+MADE = {"commands": commands.commands, "configuration": commands.configuration}  # what follows
 
 # lines of toctrees, and the folders without which there are no such pages
 OPTIONAL = {"gallery/index*": "examples/gallery"}
@@ -53,6 +55,8 @@ def rewrite(app: Sphinx, docname: str, source: list[str]) -> None:
         origin, title = STUBS[docname]
         app.env.note_dependency(str(ROOT / origin))
         text = content(origin, title)
+    if docname in MADE:
+        text = f"{text}\n{MADE[docname]()}"
     text = site_links(text, origin, page)
     for line, folder in OPTIONAL.items():
         if not (ROOT / folder).is_dir():

@@ -6,7 +6,6 @@ import pytest
 
 from pages_as_code import ROOT, page
 
-GENERATED_PAGES = {"docs/commands.md"}
 MADE = ("docs/api/generated/", "docs/gallery/")  # by `make site`
 PAGES = sorted(
     {
@@ -17,7 +16,6 @@ PAGES = sorted(
         ),
         *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "CODE_OF_CONDUCT.md"),
     }
-    - GENERATED_PAGES
 )
 
 

@@ -1,8 +1,4 @@
-"""The pages docs/configuration.md and docs/commands.md: ``python -m fedjigsaw.cli.reference``.
-
-The help of a command, its config file and these pages have one source, the declarations of its
-options.
-"""
+"""All commands and their options, for the site: from the declarations that their help shows."""
 
 import re
 from collections.abc import Iterator
@@ -15,61 +11,14 @@ from typer.main import get_command
 from fedjigsaw.cli import _app, federation
 from fedjigsaw.cli._config import NOT_IN_FILE, key_of, kinds_of
 from fedjigsaw.cli._declared import Command, Parameter, parameters
-from fedjigsaw.io.atomic import write_whole
 
-PAGE = Path("docs") / "configuration.md"
-COMMANDS_PAGE = Path("docs") / "commands.md"
 COMMANDS = ("server", "site")
-COMMANDS_HEAD = """\
-# Commands
-
-Every command and option of `fedjigsaw`; `fedjigsaw COMMAND --help` shows the same.
-Results go to standard output, everything else to standard error.
-[Exit codes](operations.md#exit-codes) are the same for all commands.
-
-This page is made from the commands' own options by `make docs`.
-"""
-HEAD = """\
-# Configuration of a server and of a site
-
-`fedjigsaw federation server` and `fedjigsaw federation site` take every option in three ways:
-
-1. on the command line: `--max-rows 100000`,
-2. in an environment variable: `FEDJIGSAW_SITE_MAX_ROWS=100000`,
-3. in a TOML file that `--config` names: `max-rows = 100000`.
-
-The first of these that has a value counts.
-`--check-config` checks all of it, prints where each value comes from, and starts nothing.
-[Operation](operations.md) shows how these files are used.
-
-This page is made from the commands' own options by `make docs`.
-
-## The files
-
-```toml
-# server.toml: fedjigsaw federation server --config server.toml
-folder = "clinic"
-```
-
-```toml
-# bern.toml: fedjigsaw federation site --config bern.toml
-folder = "clinic/bern"
-data = "bern.csv"
-columns = ["age", "dose"]
-```
-
-Paths in a file are relative to the folder of that file; those on the command line and in variables are relative to the working directory.
-A list such as `columns` may also be one text, `"age,dose"`.
-An unknown key is an error that names the file and the nearest key, and so is a value of another kind.
-A flag is `true` or `false`; in a variable, `1` or `0`.
-What a site answers is not here but in [policy.toml](federation.md#what-a-site-answers), which belongs to the site's folder.
-"""  # noqa: E501
 
 
-def configuration_page() -> str:
-    """Return the page."""
+def configuration() -> str:
+    """Return the tables of all options of a server and of a site."""
     found = dict(_app.all_commands("federation", get_command(federation.app)))
-    return "\n".join([HEAD, *(_section(name, found[f"federation {name}"]) for name in COMMANDS)])
+    return "\n".join(_section(name, found[f"federation {name}"]) for name in COMMANDS)
 
 
 def _section(name: str, command: Command) -> str:
@@ -105,9 +54,9 @@ def _value(parameter: Parameter, kind: str) -> str:
 # --------------------------------------------------------------------------------- all commands
 
 
-def commands_page() -> str:
-    """Return the page of all commands, by the panels of ``fedjigsaw --help``."""
-    parts = [COMMANDS_HEAD]
+def commands() -> str:
+    """Return the tables of all commands, by the panels of ``fedjigsaw --help``."""
+    parts = []
     for panel in dict.fromkeys(panel for panel, _, _ in _app.COMMANDS.values()):
         parts.append(f"## {panel}\n")
         for name, command in top_commands().items():
@@ -192,8 +141,3 @@ def _option_row(parameter: Parameter, kind: str) -> str:
     is_flag = bool(getattr(parameter, "is_flag", False))
     value = "flag" if is_flag else _value(parameter, kind) + needed
     return f"| {', '.join(f'`{name}`' for name in names)} | {value} | {text} |"
-
-
-if __name__ == "__main__":
-    write_whole(PAGE, configuration_page().encode())
-    write_whole(COMMANDS_PAGE, commands_page().encode())
