@@ -9,7 +9,6 @@ from fedjigsaw.cli import federation
 from fedjigsaw.cli._config import key_of, settable
 from pages_as_code import ROOT
 
-
 pytest.importorskip("flwr")
 
 
