@@ -113,6 +113,7 @@ class TestAggregate:
     def test_a_region_tells_it_too(self, run, folder):
         done = run(f"aggregate {FILES} -k 4 --as-summary -o north.summary")
         assert done.exit_code == STRANGE
+        assert "oslo is unlike the others" in done.stdout.splitlines()[0]
         with pytest.raises(StrangeSiteError):
             run(f"aggregate {FILES} -k 4 --as-summary -o south.summary --strict")
         assert not (folder / "south.summary").exists()
@@ -125,6 +126,9 @@ class TestRefusals:
         files = " ".join(f"{name}.feca" for name in NAMES)
         with pytest.raises(ParameterError, match="use jigsaw"):
             run(f"aggregate {files} -k 4 -o model --liars 1")
+        with pytest.raises(ParameterError, match="--strict needs a method"):
+            run(f"aggregate {files} -k 4 -o model --strict")
+        assert not (folder / "model").exists()
         assert run(f"aggregate {files} -k 4 -o model --liars 0").exit_code == 0
 
     def test_a_number_that_is_to_be_found(self, run, folder, rows):

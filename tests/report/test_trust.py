@@ -43,7 +43,7 @@ def texts_of(model, tmp_path):
 def test_without_a_strange_site_nothing_is_told(tmp_path):
     model = model_of(0)
     assert strange_sites(model) == []
-    check_strict(strange_sites(model), strict=True)
+    check_strict(model, strange_sites(model), strict=True)
     assert part_of(model) == (7, 700, "")
 
 
@@ -59,7 +59,7 @@ def test_the_strange_site_is_told_and_nobody_else(liars, tmp_path, capsys):
     federation_run.report(model, {"rounds": []}, [], tmp_path / "m", as_json=False)
     assert capsys.readouterr().out.startswith("s0 ")
     with pytest.raises(StrangeSiteError) as error:
-        check_strict([told], strict=True)
+        check_strict(model, [told], strict=True)
     assert error.value.exit_code == 11
 
 

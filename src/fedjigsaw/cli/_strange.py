@@ -26,7 +26,7 @@ LiarsOption = Annotated[
 VouchOption = Annotated[
     list[str] | None,
     typer.Option(
-        help="Let this site count in any case, and do not report it; repeat for several. "
+        help="jigsaw: let this site count in any case, and do not report it; repeat for several. "
         "Example: --vouch oslo",
         rich_help_panel=PANEL,
     ),
@@ -44,8 +44,8 @@ StrictFlag = Annotated[
     bool,
     typer.Option(
         "--strict",
-        help="Publish no model if a site is unlike all others. Default: publish it. The exit code "
-        f"is {StrangeSiteError.exit_code} in both cases.",
+        help="jigsaw: publish no model if a site is unlike all others. Default: publish it. The "
+        f"exit code is {StrangeSiteError.exit_code} in both cases.",
         rich_help_panel=PANEL,
     ),
 ]

@@ -302,15 +302,17 @@ def aggregate(
         name = client or output.stem
         with warnings_shown(but=printed):
             made = sites.aggregate_region(loaded, k, client=name, n_centers=n_centers, **options)
-        told = [] if made[1] is None else strange_sites(made[1])
-        check_strict(told, strict)
+        if made[1] is not None:
+            told = strange_sites(made[1])
+            check_strict(made[1], told, strict)
+            print_strange([] if as_json else told)
         write_region(*made, output, force=force, as_json=as_json)
         end(made[1], strict)
         return
     with warnings_shown(but=printed):
         model = sites.aggregate(loaded, k, **options)
     told = strange_sites(model)
-    check_strict(told, strict)
+    check_strict(model, told, strict)
     summaries = [file for file in loaded.values() if isinstance(file, SummaryFile)]
     step = follow(model, earlier, summaries)
     step.save(output, replace=force)

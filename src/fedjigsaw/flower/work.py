@@ -51,7 +51,7 @@ def do(home: Path, folder: Path, grid: Grid | None) -> None:
         engine, file, transcript = _run(home, folder, job, grid)
         file = job_tasks.with_ids(file, job)
         strange = strange_sites(file)
-        check_strict(strange, job.strict)
+        check_strict(file, strange, job.strict)
         formats.save(file, folder / MODEL)
         more = job_tasks.after(engine, job, file)
         write_result(folder, transcript={**transcript.to_dict(), **more}, strange=strange)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from fedjigsaw.choice.sizes import sends_cells
-from fedjigsaw.errors import StrangeSiteError, counted
+from fedjigsaw.errors import ParameterError, StrangeSiteError, counted
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import TOO_FEW, Model
 from fedjigsaw.methods import data_kind
@@ -39,9 +39,16 @@ def strange_sites(file: ModelFile) -> list[str]:
     return found
 
 
-def check_strict(told: Sequence[str], strict: bool) -> None:
-    """Raise a StrangeSiteError if nothing is to be published where something is strange."""
-    if told and strict:
+def check_strict(file: ModelFile, told: Sequence[str], strict: bool) -> None:
+    """Raise an error if nothing is to be published where something is strange, or nobody looked."""
+    if not strict:
+        return
+    if "vouch" not in file.model.params:
+        raise ParameterError(
+            f"--strict needs a method that compares the sites, such as jigsaw; {file.model.method} "
+            "does not."
+        )
+    if told:
         raise StrangeSiteError(f"{' '.join(told)} No model was published (--strict).")
 
 

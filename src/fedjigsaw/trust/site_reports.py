@@ -14,12 +14,12 @@ from fedjigsaw.trust.support import HEAVY, LIMITED, OUTSIDE, ROWS, UNSUPPORTED, 
 REASONS = {
     ROWS: f"it has more than {HEAVY:g} times the rows of the next site",
     LIMITED: "it claims many times the rows of the next site, and counts for no more than that",
-    UNSUPPORTED: "its centers lie where no other site has any, and cost {costs:.2g} times what all "
+    UNSUPPORTED: "its centers lie where no other site has any, and cost {costs} times what all "
     "others cost",
     OUTSIDE: "centers that too few other sites support stay out of the clusters of all",
 }
 LARGE = " (so large a site may well be the only one with some groups)"
-UNLIKE = " (another unit, or columns in another order?)"
+UNLIKE = " (another unit, columns in another order, or a group that only it has?)"
 PREFIX = "site_"
 
 
@@ -74,7 +74,11 @@ def warn_of_sites(
 
 
 def _reason(note: int, costs: float) -> str:
-    found = "; ".join(text.format(costs=costs) for one, text in REASONS.items() if note & one)
+    found = "; ".join(
+        text.format(costs=f"{costs:.1f}" if costs < 10 else f"{costs:,.0f}")
+        for one, text in REASONS.items()
+        if note & one
+    )
     if not note & (UNSUPPORTED | OUTSIDE):
         return found
     return found + (LARGE if note & (ROWS | LIMITED) else UNLIKE)
