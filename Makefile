@@ -118,7 +118,7 @@ $(VENV)/.core: $(VENV)/.python pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.python pyproject.toml constraints.txt
-	$(INSTALL) -e '.[dev,fast,flower]'
+	$(INSTALL) -e '.[dev,deep,fast,flower]'
 	touch $@
 
 # pytest compiles the tests in its own way; in a fresh checkout, each worker would do so
