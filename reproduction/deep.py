@@ -217,6 +217,8 @@ def _command(row: Row, found: Mapping[str, Row]) -> str:
     words = [f"fedjigsaw deep train --data {DATA[row['dataset']][2]} --split {row['split']}"]
     if row["dataset"] == "tiny-imagenet" and row["image_size"][0] != 64:
         words += [f"--size {row['image_size'][0]}"]
+    if row["n_images"] < 50_000:
+        words += [f"--subset {row['n_images']}"]
     words += [f"--alpha {row['alpha']:g}"] if "alpha" in row else []
     words += [f"--method {row['method']}"] if row["split"] != "central" else []
     words += [f"-k {','.join(map(str, _sizes(row)))} --rounds {config['n_rounds']}"]
