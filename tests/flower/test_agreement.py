@@ -36,25 +36,6 @@ def test_the_largest_group_counts():
     assert reasons == [("oslo", agreement.OTHER_KIND)]
 
 
-def test_of_two_equal_groups_that_with_more_fields_counts():
-    files = [answer_of("bern", sums=False), answer_of("oslo")]
-    assert names_of(agreeing(files, [], kept=False)[0]) == ["oslo"]
-
-
-def test_of_two_groups_with_equal_fields_that_with_the_first_name_counts():
-    files = [answer_of("oslo", ["mass"]), answer_of("bern", ["age"])]
-    good, reasons = agreeing(files, [], kept=False)
-    assert names_of(good) == ["bern"]
-    assert reasons == [("oslo", agreement.describe_columns(["mass"], ["age"]))]
-
-
-def test_the_first_answers_settle_the_columns_of_later_ones():
-    later = [answer_of(name, ["mass"]) for name in ("lyon", "oslo")]
-    good, reasons = agreeing(later, [answer_of("bern", ["age"])], kept=False)
-    told = agreement.describe_columns(["mass"], ["age"])
-    assert (good, reasons) == ([], [("lyon", told), ("oslo", told)])
-
-
 def test_a_scaler_is_the_same_everywhere_or_the_site_is_left_out(shards):
     columns = ("a", "b", "c")
     scalers = [Scaler(columns, np.zeros(3), np.full(3, scale)) for scale in (2.0, 2.0, 3.0)]

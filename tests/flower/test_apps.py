@@ -2,30 +2,19 @@
 
 import errno
 import os
-from time import sleep
 
 import pytest
 
 from fedjigsaw import FeCA
-from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import records
-from fedjigsaw.flower.apps import client_app, server_app
+from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.rounds import federate
-from fedjigsaw.flower.site import Site, in_time
+from fedjigsaw.flower.site import Site
 from fedjigsaw.io import formats
-from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
-from flower_doubles import NAMES, context, engine_of, grid_of
+from flower_doubles import engine_of, grid_of
 
 pytestmark = pytest.mark.usefixtures("quick")
-
-
-def test_what_leaves_is_kept_first(shards):
-    kept = []
-    bern = client_app(lambda context: Site("bern", from_array(shards["bern"])), keep=kept.append)
-    engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5))
-    federate(engine)
-    assert kept == [engine.files["bern"]]
 
 
 def test_nothing_leaves_that_cannot_be_kept(shards):
@@ -36,22 +25,6 @@ def test_nothing_leaves_that_cannot_be_kept(shards):
     engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5))
     federate(engine, min_sites=2)
     assert set(engine.files) == {"lyon", "oslo"}
-
-
-def test_a_late_site_logs_one_line_that_says_what_to_do(shards, caplog):
-    class Slow:
-        def answer(self, question):
-            with in_time(0.049996):
-                sleep(5)
-
-    bern = client_app(lambda context: Slow())
-    engine = engine_of(grid_of(shards, bern=bern), FeCA(3, random_state=5))
-    _, transcript = federate(engine, min_sites=2)
-    assert transcript.failures[0].reason == records.REASONS["timeout"] + records.SEE_LOG
-    [record] = [one for one in caplog.records if one.levelname == "ERROR"]
-    assert record.exc_info is None
-    assert "no answer within 0.05 s" in record.getMessage()
-    assert "--timeout" in record.getMessage()
 
 
 @pytest.mark.parametrize("allowed", [0, 1])
@@ -77,15 +50,3 @@ def test_the_server_is_told_that_a_site_cannot_write(
     [record] = [one for one in caplog.records if one.exc_info]
     plain = f"Cannot write {tmp_path / 'journal.jsonl'}: no space left on device."
     assert str(record.exc_info[1]) == plain
-
-
-def test_server_app_writes_the_model(shards, tmp_path):
-    clusterer = FeCA(3, random_state=5)
-    app = server_app(clusterer, tmp_path / "model", names=NAMES, timeout=60.0)
-    app(grid_of(shards), context())
-    file = formats.load(tmp_path / "model", ModelFile)
-    assert file.model.centers.tobytes() == clusterer.fit_clients(shards).cluster_centers_.tobytes()
-    app = server_app(clusterer, tmp_path / "none", names=(*NAMES, "rome"), timeout=60.0, wait=0.0)
-    with pytest.raises(QuorumError, match="rome"):
-        app(grid_of(shards), context())
-    assert not (tmp_path / "none").exists()

@@ -187,13 +187,6 @@ def test_attack_b_works_without_a_guard(start, rows):
     assert n_recovered(claimed, rows) >= 5
 
 
-def test_a_site_without_a_folder_is_strict_too(rows):
-    """A program of one's own: what needs no memory is checked."""
-    site = Site("bern", from_array(rows, ("age", "dose")))
-    assert not rows_of_a_moving_border(site)
-    assert site.answer(ask(seed=0)).summary == site.answer(ask(seed=5)).summary
-
-
 # --------------------------------------------------------------------------------- same question
 
 
@@ -287,16 +280,6 @@ def test_questions_that_count_for_no_rule_do_not_fill_the_journal(start, monkeyp
     assert site.answer(ask(k=2)) == first
 
 
-def test_an_answer_that_is_given_again_is_kept_once(start):
-    site = start()
-    for _ in range(3):
-        site.do(Statistics())
-        site.answer(ask(k=2))
-    assert ["content" in r for r in journal(start) if r["kind"] == "answer"] == [True] * 2 + [
-        False
-    ] * 4
-
-
 def test_other_columns_are_another_data_set(start):
     start("questions_in_all = 1").answer(ask(k=2))
     assert start("questions_in_all = 1", columns=["age"]).answer(ask(k=2)).columns == ("age",)
@@ -385,14 +368,6 @@ def test_a_model_that_comes_from_what_is_shown_is_answered(second):
     assert site.answer(question).summary == found
 
 
-def test_other_last_digits_are_the_same_model(second):
-    site, _, question = second
-    model = question.broadcast.model
-    nudged = replace(model, centers=model.centers * (1 + 1e-12))
-    other = replace(question, broadcast=replace(question.broadcast, model=nudged))
-    assert site.answer(other).summary == site.answer(question).summary
-
-
 def refused(site, question, words):
     with pytest.raises(RefusedError, match=words):
         site.answer(question)
@@ -415,34 +390,10 @@ def test_summaries_without_its_own_are_refused(second):
     refused(site, replace(question, shown=None), "does not show")
 
 
-def test_an_answer_to_another_question_does_not_do(second, start):
-    site, (_, other), question = second
-    old = site.answer(ask(k=5, n_rounds=2))
-    files = (old, other)
-    asked = replace(question, shown=Shown(None, files))
-    moved = replace(asked.broadcast, model=derive(files))
-    refused(site, replace(asked, broadcast=moved), "is not among those shown")
-
-
-def test_a_round_cannot_be_skipped(second):
-    site, files, question = second
-    model = question.broadcast.model
-    skipped = ask(number=2, model=model, shown=Shown(model, files), n_rounds=3)
-    refused(site, skipped, "is not among those shown")
-
-
 def test_invented_sites_that_break_the_method_are_refused(second):
     site, (own, other), question = second
     bad = replace(other, summary=replace(other.summary, counts=other.summary.counts * 0))
     refused(site, replace(question, shown=Shown(None, (own, bad))), "cannot be aggregated")
-
-
-def test_each_later_round_counts_as_a_question(second, start):
-    site, _, question = second
-    site.answer(question)
-    start("rounds = 3\nquestions_in_all = 2").answer(question)
-    with pytest.raises(RefusedError, match="2 questions"):
-        start("rounds = 3\nquestions_in_all = 2").answer(ask(k=3))
 
 
 @pytest.mark.usefixtures("quick")
@@ -524,24 +475,3 @@ def test_a_site_whose_groups_are_gone_gives_no_new_answer(start, lose):
     place.unlink(missing_ok=True)
     place.write_bytes(kept)
     site.answer(ask(k=3))
-
-
-def test_a_site_without_a_guard_has_no_groups_to_lose(start):
-    site = start("least_cluster_size = 1")
-    site.answer(ask(k=2))
-    assert not list((start.home / "groups").glob("*.npy"))
-    site.answer(ask(k=3))
-
-
-def test_an_answer_that_is_too_large_is_kept_by_its_hash(start, monkeypatch):
-    monkeypatch.setattr(module, "MAX_KEPT", 10)
-    site = start("questions_in_all = 1")
-    assert site.answer(ask()) == site.answer(ask())
-    assert not any("content" in record for record in journal(start))
-
-
-def test_long_parameters_do_not_fill_the_journal(start):
-    many = {f"site {i}": 3 for i in range(3000)}
-    with pytest.raises(ParameterError):
-        start().answer(replace(ask("kfed"), params={"n_clusters": 3, "n_local_clusters": many}))
-    assert (start.home / "journal.jsonl").stat().st_size < 2000

@@ -10,7 +10,7 @@ from fedjigsaw.flower import folders, members, patches
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.gate import MAX_REQUEST, SMALL_REQUEST, RefusedError
-from fedjigsaw.flower.keys import Keys, read_twins
+from fedjigsaw.flower.keys import Keys
 
 
 def scope(path, headers=(), size=5):
@@ -65,17 +65,6 @@ def test_a_site_is_known_by_its_signature(site_door, bern):
     assert outcome(site_door, path, old) == 401
 
 
-def test_the_port_for_sites_serves_sites_alone(site_door, bern):
-    others = [
-        "/v1/control/start-run",
-        "/v1/runtime/acquire-task",
-        "/docs",
-        "/health",
-        "//v1/fleet/",
-    ]
-    assert {outcome(site_door, path, bern) for path in others} == {404}
-
-
 def test_only_objects_may_be_large(site_door, bern):
     push, pull = "/v1/fleet/push-object", "/v1/fleet/pull-messages"
     assert outcome(site_door, push, bern, size=MAX_REQUEST) == "bern"
@@ -84,28 +73,9 @@ def test_only_objects_may_be_large(site_door, bern):
     assert outcome(site_door, pull, bern, size=SMALL_REQUEST + 1) == 413
 
 
-def test_a_revoked_site_is_refused(site_door, bern, clinic):
-    members.revoke(clinic / "server", "bern")
-    gone = []
-    refresh(site_door, gone)
-    assert outcome(site_door, "/v1/fleet/pull-messages", bern) == 410
-    assert gone == ["bern"]
-
-
 def refresh(door, gone):
     """Let a door see what has changed, and note which sites lose their connection."""
     door.keys.refresh(lambda name, key: None, lambda name, key: gone.append(name))
-
-
-def test_a_new_site_is_admitted_and_a_removed_one_is_not(site_door, bern, clinic):
-    path, home = "/v1/fleet/pull-messages", clinic / "server"
-    rome = signed((members.add(home, "rome") / "site.key").read_bytes())
-    members.remove(home, "bern")
-    assert [outcome(site_door, path, of) for of in (rome, bern)] == [412, "bern"]
-    gone = []
-    refresh(site_door, gone)
-    assert [outcome(site_door, path, of) for of in (rome, bern)] == ["rome", 410]
-    assert gone == ["bern"]
 
 
 def test_a_new_key_takes_the_place_of_the_old_one_also_of_a_revoked_site(site_door, bern, clinic):
@@ -117,28 +87,6 @@ def test_a_new_key_takes_the_place_of_the_old_one_also_of_a_revoked_site(site_do
     assert [outcome(site_door, path, of) for of in (new, bern)] == ["bern", 410]
     door = SiteDoor(Keys(home, folders.ServerSettings.load(home).sites), site_door.welcome)
     assert [outcome(door, path, of) for of in (new, bern)] == ["bern", 410]  # after a restart
-
-
-def test_a_new_key_has_no_twin(site_door, bern, clinic):
-    path, home = "/v1/fleet/pull-messages", clinic / "server"
-    for process in (b"1", b"2") * 3:
-        site_door.admit(scope(path, {**bern, b"fedjigsaw-process": process}))
-    assert list(read_twins(home)) == ["bern"]
-    new = signed(members.rekey(home, "bern").read_bytes())
-    refresh(site_door, [])
-    assert read_twins(home) == {}
-    visit = site_door.admit(scope(path, {**new, b"fedjigsaw-process": b"1"}))
-    assert (b"fedjigsaw-notice", b"twin") not in visit.headers
-
-
-def test_the_answer_to_a_site_says_that_its_key_has_a_twin(site_door, bern):
-    def visit(process):
-        headers = {**bern, b"fedjigsaw-process": process}
-        return site_door.admit(scope("/v1/fleet/pull-messages", headers)).headers
-
-    twin = (b"fedjigsaw-notice", b"twin")
-    assert [twin in visit(process) for process in (b"1", b"2", b"1")] == [False] * 3
-    assert twin in visit(b"2")
 
 
 def private_door(secret):
@@ -166,8 +114,3 @@ def test_the_private_port_serves_who_has_a_secret(path, headers, who):
     assert outcome(private_door("right"), path, headers) == who
     if path.startswith("/v1/control/"):
         assert outcome(private_door(None), path, headers) == 404  # a site controls no runs
-
-
-def test_who_shows_nothing_sends_little():
-    path = "/v1/runtime/acquire-task"
-    assert outcome(private_door("right"), path, size=SMALL_REQUEST + 1) == 413

@@ -1,7 +1,6 @@
 """The engine over a grid in this process: same bits, and failures that hurt nobody else."""
 
 import json
-import logging
 from dataclasses import replace
 
 import numpy as np
@@ -18,7 +17,6 @@ from fedjigsaw.flower.site import Site
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.methods import CLUSTERERS
-from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
 from fedjigsaw.sites.aggregate import with_reports
 from flower_doubles import NAMES, OFF, OPEN, LocalGrid, engine_of, grid_of, site_app, unchecked
@@ -68,15 +66,6 @@ def test_no_site_counts_as_many(shards):
     assert [failure.reason for failure in transcript.failures] == [engine.NO_REGION]
 
 
-def test_one_message_per_site_and_round(shards):
-    grid = grid_of(shards)
-    federate(engine_of(grid, FeCA(3, random_state=0)))
-    assert len(grid.sent) == 3
-    grid = grid_of(shards)
-    federate(engine_of(grid, Jigsaw(3, n_rounds=2, random_state=0)))
-    assert len(grid.sent) == 6
-
-
 @pytest.mark.parametrize(
     "clusterer", [FeCA(3, random_state=0), FuzzyCMeans(3, n_rounds=2, random_state=0)]
 )
@@ -90,14 +79,6 @@ def test_columns_may_come_in_any_order(shards, clusterer):
     inside = clusterer.fit_clients(shards)
     assert file.model.centers.tobytes() == inside.cluster_centers_.tobytes()
     assert len(grid.sent) == 3 * clusterer.total_rounds + 1
-
-
-def test_the_guard_is_the_sites_own(shards):
-    strict = site_app("oslo", shards["oslo"], guard=Guard(min_cluster_size=121))
-    run = engine_of(grid_of(shards, oslo=strict), FeCA(3, random_state=0))
-    file, transcript = federate(run, min_sites=2)
-    assert file.clients == NAMES[:2]
-    assert transcript.failures[0].reason == records.REASONS["data"] + records.SEE_LOG
 
 
 def explodes(context):
@@ -283,16 +264,6 @@ def test_one_lie_costs_a_site_its_place_and_never_the_run(shards, case):
     assert formats.decode(formats.encode(file)).clients == NAMES[:2]
 
 
-@pytest.mark.parametrize("load", [explodes, refuses])
-def test_the_sites_own_log_has_the_whole_story(shards, load, caplog):
-    with caplog.at_level(logging.INFO, logger="fedjigsaw"):
-        federate(
-            engine_of(grid_of(shards, oslo=client_app(load)), FeCA(3, random_state=5)),
-            min_sites=2,
-        )
-    assert SECRET in caplog.text
-
-
 def test_a_site_that_is_not_connected(shards):
     two = {name: shards[name] for name in NAMES[:2]}
     run = engine_of(grid_of(two), FeCA(3, random_state=5))
@@ -334,16 +305,6 @@ def test_a_site_that_fails_later_did_take_part(shards):
     assert [len(r.failures) for r in transcript.rounds] == [0, 1]
     assert file.partly == ("oslo",)
     assert "Not in every round: oslo." in describe(formats.decode(formats.encode(file)), 1)
-
-
-def test_without_names_all_who_are_connected_take_part(shards):
-    run = engine_of(grid_of(shards), FeCA(3, random_state=5), names=None)
-    assert federate(run)[0].clients == NAMES
-
-
-def test_a_seed_is_drawn_if_none_is_given(shards):
-    _, transcript = federate(engine_of(grid_of(shards), FeCA(3)))
-    assert 0 < transcript.seed < 2**53
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedjigsaw import FeCA, FuzzyCMeans, Jigsaw
-from fedjigsaw.errors import ParameterError, QuorumError
+from fedjigsaw import FeCA, Jigsaw
+from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import engine, jobs, members, processes, work
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.io import formats
@@ -92,12 +92,6 @@ def test_a_run_with_another_scaler_than_the_kept_summaries_says_so(shards, asked
     assert federate(joined)[0].clients == NAMES
 
 
-def test_methods_with_several_rounds_have_no_kept_summaries(shards):
-    method = FuzzyCMeans(3, n_rounds=2, random_state=0)
-    with pytest.raises(ParameterError, match="kept summaries are for methods with one"):
-        engine_of(None, method, kept={"bern": object()})
-
-
 @pytest.fixture
 def server(clinic, shards, monkeypatch):
     """Do a job at a server with sites bern and lyon; job -> its model, and the sites asked."""
@@ -133,14 +127,6 @@ def test_a_run_keeps_what_its_sites_sent(server):
     assert len(grid.sent) == 1
 
 
-def test_a_run_can_keep_nothing(server):
-    job = jobs.Job("jigsaw", 3, wait=0.0, keep=False)
-    server(job, server.grid())
-    assert not (server.home / "kept").exists()
-    with pytest.raises(ParameterError, match="No summary is kept for this method"):
-        server(replace(job, ask="none"))
-
-
 def test_a_kept_summary_of_a_site_that_is_revoked_takes_no_part(server):
 
     job = jobs.Job("jigsaw", 3, wait=0.0)
@@ -159,11 +145,3 @@ def test_a_run_that_asks_nobody_needs_no_server(server):
     assert model.read_bytes() == first
     assert [event["event"] for event in events] == ["kept", "kept"]
     assert set(transcript["rounds"][0]["bytes_up"].values()) == {0}
-
-
-def test_too_few_kept_summaries_are_too_few_sites(server):
-    job = jobs.Job("jigsaw", 3, wait=0.0)
-    server(job, server.grid())
-    Kept(server.home / "kept").forget("lyon")
-    with pytest.raises((QuorumError, ParameterError), match="at least 2|at most"):
-        server(replace(job, ask="none", min_sites=2))

@@ -1,7 +1,6 @@
 """Logs as text and as JSON: levels, runs, rotation, and nothing of the data in JSON."""
 
 import ast
-import io
 import json
 import logging
 import os
@@ -9,7 +8,6 @@ import stat
 
 import pytest
 
-from fedjigsaw.errors import DataError
 from fedjigsaw.flower import logs, processes
 from pages_as_code import ROOT
 
@@ -82,31 +80,6 @@ def test_what_a_server_sent_adds_no_line_and_no_control_character_to_a_text(log,
     assert all(line.isprintable() and len(line) < 11_000 for line in (first, second, *traceback))
 
 
-def test_nor_does_a_traceback_that_another_handler_has_written_before(log):
-    other = logging.StreamHandler(io.StringIO())
-    logging.getLogger("fedjigsaw").addHandler(other)  # it comes first, and leaves its text
-    logger, lines = log()
-    try:
-        raise ValueError("a\nb\x1b")
-    except ValueError:
-        logger.exception("failed")
-    assert all(line.startswith("  ") and line.isprintable() for line in lines()[1:])
-
-
-def test_json_has_time_level_site_run_and_event(log):
-    logger, lines = log("json", "info", "bern")
-    logs.bind(run="20260131-235959-0123abcd")
-    logger.info("sending %d bytes", 12, extra=logs.told("answer", bytes=12))
-    logger.info("connected to the server; all is well")
-    first, second = map(json.loads, lines())
-    assert first["time"].startswith("20")
-    assert first["time"].endswith("+00:00")
-    assert (first["level"], first["site"], first["event"]) == ("info", "bern", "answer")
-    assert (first["run"], first["bytes"]) == ("20260131-235959-0123abcd", 12)
-    assert first["message"] == "sending 12 bytes"
-    assert second["event"] == "connected_to_the_server"
-
-
 def test_what_a_server_says_about_a_run_cannot_forge_a_line(log):
     logger, lines = log("json")
     logs.bind(run='x"}\n{"level": "error"' + "y" * 99)
@@ -114,16 +87,6 @@ def test_what_a_server_says_about_a_run_cannot_forge_a_line(log):
     (line,) = lines()
     assert set(json.loads(line)["run"]) <= set("xlevelrroy")
     assert json.loads(line)["part"] == "server"
-
-
-@pytest.mark.parametrize("level", logs.LEVELS)
-def test_levels(log, level):
-    logger, lines = log("json", level, "bern")
-    for name in logs.LEVELS:
-        getattr(logger, name)("hello")
-    assert [json.loads(line)["level"] for line in lines()] == list(
-        logs.LEVELS[logs.LEVELS.index(level) :]
-    )
 
 
 class TestNoDataInJson:
@@ -153,30 +116,6 @@ class TestNoDataInJson:
         first, second = map(json.loads, lines())
         assert first["exception"] == second["exception"] == "UnkindError"
         assert first["raised"].startswith("test_logs.py:")
-
-    def test_text_has_it_for_the_people_at_the_site(self, log):
-        logger, lines = log("text", "info", "bern")
-        logger.warning("got %r", SECRET)
-        assert SECRET in "".join(lines())
-
-    @pytest.mark.parametrize("style", logs.FORMATS)
-    def test_a_plain_mistake_is_one_line(self, log, style):
-        """Its text may quote a cell or a question: it adds no line, and nothing to JSON."""
-        logger, lines = log(style, "info", "bern")
-        try:
-            try:
-                raise OSError("no such file")
-            except OSError as error:
-                raise DataError(f"Cannot read %s\n2026 ERROR {SECRET}.") from error
-        except DataError:
-            told = logs.told("failure", category="data")
-            logger.exception("failed; the server learns only %r", "data", extra=told)
-        (line,) = lines()
-        if style == "json":
-            assert SECRET not in line
-            assert json.loads(line)["exception"] == "DataError"
-        else:
-            assert line.endswith(f"only 'data': Cannot read %s\\n2026 ERROR {SECRET}.")
 
     def test_the_text_of_a_log_call_is_a_constant(self):
         """In JSON the text in the source is written as it is, so no value may be part of it."""
@@ -212,40 +151,3 @@ def _is_constant(node, function):
         and any(isinstance(target, ast.Name) and target.id == node.id for target in each.targets)
     ]
     return bool(given) and all(isinstance(value, ast.Constant) for value in given)
-
-
-class TestRotation:
-    def test_a_log_that_was_moved_away_is_made_anew(self, log, tmp_path):
-        logger, lines = log()
-        logger.info("before")
-        (tmp_path / "site.log").rename(tmp_path / "site.log.1")
-        logger.info("after")
-        assert [line.split()[-1] for line in lines()] == ["after"]
-        assert "before" in (tmp_path / "site.log.1").read_text()
-
-    @pytest.mark.parametrize("how", ["moved", "truncated"])
-    def test_who_follows_a_log_goes_on(self, tmp_path, how):
-        path = tmp_path / "a.log"
-        path.write_text("old\n")
-        follower = processes.Follower(path)
-        with path.open("a") as file:
-            file.write("one is a long line\n")
-        assert list(follower.lines()) == ["one is a long line"]
-        if how == "moved":
-            path.rename(tmp_path / "a.log.1")
-            assert list(follower.lines()) == []
-        else:
-            path.write_text("")
-        path.write_text("two\n")
-        assert list(follower.lines()) == ["two"]
-        assert list(follower.lines()) == []
-        follower.file.close()
-
-
-def test_a_style_reaches_other_processes(monkeypatch):
-    style = logs.Style("json", "warning", "bern 2")
-    for name, value in style.variable().items():
-        monkeypatch.setenv(name, value)
-    assert logs.Style.of_process() == style
-    monkeypatch.delenv(logs.LOG)
-    assert logs.Style.of_process() == logs.Style()

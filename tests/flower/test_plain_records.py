@@ -10,7 +10,7 @@ pytest.importorskip("flwr")
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-from fedjigsaw.flower import app_patches, plain_records
+from fedjigsaw.flower import app_patches
 
 N = 2**21
 utils = import_module("flwr.supercore.inflatable.inflatable_utils")
@@ -50,23 +50,6 @@ def field(number, content):
     return bytes([number << 3 | 2]) + length + bytes([size]) + content
 
 
-def test_apps_read_no_others(monkeypatch):
-    done = []
-    monkeypatch.setattr(app_patches, "load", lambda app: lambda **options: done.append("run"))
-    monkeypatch.setattr(app_patches, "install_whole", lambda: None)
-    monkeypatch.setattr(app_patches, "read_plain_records_only", lambda: done.append("limit"))
-    monkeypatch.setattr("flwr.supercore.exit.exit_handler.registered_exit_handlers", [])
-    app_patches.run_app(app_patches.Task(app_patches.CLIENT_APP, "", None, "", quiet=True))
-    assert done == ["limit", "run"]
-
-
-def test_own_messages_pass(inflate):
-    few = ConfigRecord({"head": "{}", "body": bytes(2**20), "n": -3, "x": 0.5, "yes": True})
-    shown = ConfigRecord({"files": [bytes(600)] * 5_000, "before": b""})
-    sent = message(fedjigsaw=few, shown=shown)
-    assert inflate(sent).content == sent.content
-
-
 @pytest.mark.parametrize(
     "content",
     [
@@ -99,16 +82,3 @@ def test_nothing_is_made_of_a_bomb(inflate, content, monkeypatch):
     monkeypatch.setattr(module, "ProtoConfigRecord", None)
     with pytest.raises(ValueError, match="A record has"):
         utils.inflatable_class_registry["ConfigRecord"].inflate(content, {})
-
-
-@pytest.mark.parametrize("cut", [b"\x0b", b"\x0a\x05abc", b"\x0a", b"\xff" * 11, b"\x09abc"])
-def test_what_is_no_record(cut):
-    with pytest.raises(ValueError, match="record"):
-        plain_records.check_record(b"ConfigRecord  9\0" + cut, {1, 2}, 12)
-
-
-@pytest.mark.parametrize("names", [1, 1000])
-def test_what_is_around_records_is_short(inflate, names):
-    sent = message(**{f"{i} {'x' * 2**16 * (names == 1)}": ConfigRecord({}) for i in range(names)})
-    with pytest.raises(ValueError, match="around the records"):
-        inflate(sent)

@@ -8,16 +8,13 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import Jigsaw, sites
-from fedjigsaw.cli._options import make_privacy
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import agreement
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
-from fedjigsaw.messages import Broadcast
 from flower_doubles import NAMES, LocalGrid, engine_of
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -127,22 +124,3 @@ def test_a_bad_value_is_told_at_the_site_only(clinic, caplog):
     assert file.clients == ("bern", "lyon")
     assert "row 91, column 'age': 'old' is not a number" in caplog.text
     assert not any("old" in failure.reason for failure in transcript.failures)
-
-
-def test_a_private_site_takes_bounds_from_the_schema(tmp_path):
-    schema = Schema.from_dict(
-        {"format": 1, "columns": {"age": {"range": [0, 120]}, "sex": SCHEMA["sex"].to_dict()}}
-    )
-    make(400, 1).to_csv(tmp_path / "bern.csv", index=False)
-    scaler = sites.common_scaler(
-        {"a": sites.measure(tmp_path / "bern.csv", schema=schema)}, schema=schema
-    )
-    formats.save_scaler(scaler, tmp_path / "scaler.json")
-    promise = make_privacy(scaler.columns, 1.0, None, None, encoding=scaler.encoding)
-    data, prepared = tmp_path / "bern.csv", tmp_path / "scaler.json"
-    own = options("bern", data, prepared, privacy=promise.to_dict(), folder=str(tmp_path))
-    site = load_site(own)
-    site.check()
-    file = site.answer(Question(Broadcast(0, 0, cells="own"), "jigsaw", {"n_clusters": 2}, 60.0))
-    assert file.privacy.bounds[1] == (120.0, *[1.0] * (len(scaler.columns) - 1))
-    assert file.encoding == scaler.encoding

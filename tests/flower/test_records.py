@@ -4,7 +4,6 @@ import errno
 import json
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +18,9 @@ from fedjigsaw.errors import (
     QuorumError,
 )
 from fedjigsaw.flower import records, tasks
-from fedjigsaw.flower.records import Question
 from fedjigsaw.io import formats
-from fedjigsaw.io._codec import MAX_HEADER
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.messages import Model
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import FullError
 
@@ -35,18 +31,6 @@ ROWS = np.random.default_rng(0).normal(size=(40, 2))
 @pytest.fixture
 def file():
     return sites.summarize(from_array(ROWS), 2, client="bern", guard=Guard(5, "exact"))
-
-
-@pytest.mark.parametrize("model", [None, MODEL])
-def test_a_question_survives(model):
-    question = Question(Broadcast(3, 2**53, model), "feca", {"n_clusters": 4}, 7, ("b", "a"))
-    assert records.unpack_question(records.pack_question(question)) == question
-
-
-def test_an_answer_survives(file):
-    found = records.unpack_answer(records.pack_answer(file))
-    assert found == file
-    assert found.summary == file.summary
 
 
 @pytest.mark.parametrize(
@@ -138,16 +122,6 @@ def test_a_long_head_is_not_even_read(unpack, limit, monkeypatch):
         unpack(content)
 
 
-def test_a_question_may_have_as_many_columns_as_a_file():
-    """The header of a file limits the names of columns, and a question has them twice."""
-    columns = tuple(f"{i:x}" for i in range(120_000))
-    assert len(json.dumps(columns)) < MAX_HEADER < 1.05 * len(json.dumps(columns))
-    numbers = np.full(len(columns), -1 / 3 * 1e-100)
-    scaler = Scaler(columns, numbers, -numbers)
-    question = Question(Broadcast(0, 0), "feca", {}, 7, columns, scaler=scaler)
-    assert records.unpack_question(records.pack_question(question)).columns == columns
-
-
 def answer(body):
     return RecordDict({"fedjigsaw": ConfigRecord({"head": '{"format": 1}', "body": body})})
 
@@ -206,25 +180,3 @@ def test_the_sum_of_counts_does_not_begin_anew(file):
     assert lie.counts.sum() == 0
     with pytest.raises(MessageError, match="sum to 18446744073709551616, which exceeds twice"):
         records.unpack_answer(answer(formats.encode(replace(file, summary=lie))))
-
-
-def test_rounded_counts_may_add_up_to_more_than_the_rows():
-    file = sites.summarize(from_array(ROWS), 4, client="bern", guard=Guard(7, "rounded"))
-    summary = replace(file.summary, counts=np.array([14] * len(file.summary.centers)))
-    assert records.unpack_answer(records.pack_answer(replace(file, summary=summary)))
-
-
-def test_unknown_failures_and_models_as_answers_are_refused(file):
-    with pytest.raises(MessageError, match="not one of REASONS"):
-        records.unpack_answer(records.pack_failure("/home/ada/patients.csv"))
-    with pytest.raises(MessageError, match="where a model should be"):
-        records.unpack_model(formats.encode(file))
-
-
-def test_nothing_but_the_summary_travels(file):
-    """The bytes are those of the file that `summarize` would have written."""
-    record = records.pack_answer(file)["fedjigsaw"]
-    assert record["body"] == formats.encode(file)
-    assert set(record) == {"head", "body"}
-    assert isinstance(file.summary, Summary)
-    assert str(Path.cwd()).encode() not in record["body"]

@@ -1,15 +1,13 @@
 """Sites that were lost, late or not connected are asked again; others are not."""
 
-from dataclasses import replace
-
 import pytest
 
 from fedjigsaw import FeCA, Jigsaw
-from fedjigsaw.errors import ParameterError, QuorumError
+from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import agreement, records
 from fedjigsaw.flower.retries import RetryingEngine
 from fedjigsaw.flower.rounds import federate
-from flower_doubles import NAMES, OPEN, grid_of, site_app
+from flower_doubles import NAMES, grid_of, site_app
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -101,17 +99,3 @@ def test_an_answer_of_another_kind_has_no_place_after_the_others(shards):
     assert file.clients == NAMES[:2]
     usual = ("x0", "x1", "x2")
     assert transcript.failures[0].reason == agreement.describe_columns(("a", "b", "c"), usual)
-
-
-def test_an_answer_with_other_fields_has_no_place_after_the_others(shards):
-    """Alone in the second attempt it would be the usual kind."""
-    other = flaky(shards["oslo"], [5], policy=replace(OPEN, sums="none"))
-    run = run_of(grid_of(shards, oslo=other), Jigsaw(3, random_state=0), retries=1)
-    file, transcript = federate(run, min_sites=2)
-    assert file.clients == NAMES[:2]
-    assert transcript.failures[0].reason == agreement.OTHER_KIND
-
-
-def test_the_number_of_retries_is_checked(shards):
-    with pytest.raises(ParameterError, match="retries of FlowerEngine"):
-        run_of(grid_of(shards), retries=-1)

@@ -1,15 +1,12 @@
 """A server and a site as functions: waiting, connecting again, ending."""
 
-import errno
 import json
 import os
 import re
 import socket
 import subprocess
-import sys
 from contextlib import contextmanager
 from hashlib import sha256
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -20,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from fedjigsaw.errors import DataError, FederationError, FedJigsawError, ParameterError
-from fedjigsaw.flower import checks, folders, founding, processes, serving
+from fedjigsaw.errors import FederationError, FedJigsawError
+from fedjigsaw.flower import checks, folders, processes, serving
 from fedjigsaw.flower.certificates import make_server_key
 from fedjigsaw.flower.folders import OWN_APP
 from flower_clinic import COMMAND, PATIENCE, without_rights_of_root
@@ -48,43 +45,6 @@ def started(monkeypatch):
     monkeypatch.setattr(processes, "greet", lambda host, port, authority: None)
     monkeypatch.setattr(processes, "wait_until_answers", lambda *args, **more: calls.up)
     return calls
-
-
-def test_a_server_can_be_found_while_it_runs(clinic, started):
-    shown = []
-
-    def show(text):
-        shown.append(text)
-        found = json.loads((clinic / "server" / "running.json").read_text())
-        assert str(found["control_port"]) == started.started[0][2]
-        assert found["secret"] == started.started[0][-1][processes.SECRET]
-        assert (clinic / "server" / "running.json").stat().st_mode & 0o777 == 0o600
-
-    with pytest.raises(KeyboardInterrupt):
-        serving.serve(clinic, show=show)
-    assert shown == ["Server for bern, lyon at 127.0.0.1:9092. Press Ctrl-C to end it."]
-    assert started.started[0][3] == "127.0.0.1"
-    assert not (clinic / "server" / "running.json").exists()
-
-
-def test_a_second_server_does_not_disturb_the_first(clinic, started):
-    def show(text):
-        with pytest.raises(FederationError, match="already running"):
-            serving.serve(clinic)
-        assert (clinic / "server" / "running.json").exists()
-
-    with pytest.raises(KeyboardInterrupt):
-        serving.serve(clinic, show=show)
-
-
-def test_a_server_that_ends_is_an_error(clinic, started):
-    started.codes = [1]
-    with pytest.raises(FederationError, match=r"ended unexpectedly; see .*flower\.log"):
-        serving.serve(clinic, listen="0.0.0.0", show=lambda text: None)
-    started.up = False
-    with pytest.raises(FederationError, match=r"did not start; see .*flower\.log"):
-        serving.serve(clinic)
-    assert started.started[0][3] == "0.0.0.0"
 
 
 def test_a_server_whose_port_is_taken_says_so(clinic, started):
@@ -124,82 +84,10 @@ def test_a_site_that_cannot_write_its_folder_does_not_start(clinic, rows, what, 
     assert not (clinic / "bern" / "lock").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("what", ["", "runs", "flower.log"])
-def test_a_server_that_cannot_write_its_folder_says_so(clinic, what):
-    path = clinic / "server" / what
-    if what == "flower.log":
-        path.touch()
-    path.chmod(0o500)
-    found = [command("server", clinic, *more) for more in ((), ("--check-config",))]
-    path.chmod(0o700)
-    for code, printed in found:
-        assert (code, f"Cannot write {path}: it belongs" in printed) == (8, True), printed
-
-
-@pytest.mark.parametrize("listen", ["foo", "", "127.0.0.1:9092", "127.0.0"])
-def test_a_bad_address_is_found_before_anything_is_started(clinic, started, listen):
-    with pytest.raises(ParameterError, match=f"IP address of this machine; got '{listen}'"):
-        serving.serve(clinic, listen=listen)
-    assert not started.started
-
-
 @pytest.fixture
 def rows(tmp_path):
     (tmp_path / "a.csv").write_text("x\n1\n")
     return {"kind": "rows", "data": str(tmp_path / "a.csv")}
-
-
-def test_a_site_connects_again_until_it_is_interrupted(clinic, started, rows):
-    shown = []
-    started.codes = [0, 0]
-    with pytest.raises(KeyboardInterrupt):
-        serving.serve_site(clinic / "bern", rows, show=shown.append)
-    assert shown == ["The connection has ended; connecting again."] * 2
-    options = json.loads(started.started[0][-1][processes.OPTIONS])
-    folder = str((clinic / "bern").resolve())
-    assert options == {**rows, "name": "bern", "folder": folder}
-
-
-def test_a_site_waits_for_its_server(clinic, started, rows):
-    shown = []
-    started.up, started.codes = False, [processes.NEVER_CONNECTED]
-    with pytest.raises(KeyboardInterrupt):
-        serving.serve_site(clinic / "bern", rows, show=shown.append)
-    assert shown[0] == "Waiting for the server at 127.0.0.1:9092."
-    assert shown[1] == "The connection has ended; connecting again."  # it went away: no refusal
-
-
-def test_a_site_waits_until_a_certificate_that_has_ended_is_renewed(
-    clinic, started, rows, monkeypatch
-):
-    shown, found = [], [*[processes.ExpiredError("It has ended.")] * 2, True]
-
-    def answers(*server):
-        if found and isinstance(one := found.pop(0), Exception):
-            raise one
-        return True
-
-    monkeypatch.setattr(processes, "answers", answers)
-    monkeypatch.setattr(serving, "EXPIRED_SECONDS", 0.01)
-    with pytest.raises(KeyboardInterrupt):
-        serving.serve_site(clinic / "bern", rows, show=shown.append)
-    assert shown == ["It has ended. Waiting for it."]
-    assert len(started.started) == 1
-
-
-def test_a_site_that_is_refused_ends(clinic, started, rows):
-    started.codes = [processes.NEVER_CONNECTED]
-    with pytest.raises(
-        FederationError, match="refused site bern: it does not know this site's key"
-    ):
-        serving.serve_site(clinic / "bern", rows)
-
-
-def test_a_site_that_is_revoked_ends(clinic, started, rows):
-    started.codes = [processes.WAS_REVOKED]
-    with pytest.raises(FederationError, match="no longer accepts the key of site bern"):
-        serving.serve_site(clinic / "bern", rows)
 
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o660])
@@ -284,14 +172,6 @@ def test_a_folder_cannot_make_a_site_add_lines_to_another_file(
     assert not there or profile.read_text() == ""
 
 
-def test_a_site_may_link_what_it_only_reads(clinic, started, rows, tmp_path):
-    """Keys and policies may be kept in another place, such as a mounted one."""
-    for name in ("site.key", "ca.crt", "policy.toml", "settings.json"):
-        (clinic / "bern" / name).rename(tmp_path / name)
-        (clinic / "bern" / name).symlink_to(tmp_path / name)
-    assert list(checks.check_site(clinic / "bern", rows))
-
-
 @pytest.mark.parametrize("linked", [False, True])
 def test_nor_can_it_bring_an_app_that_is_installed_already(clinic, started, rows, linked, tmp_path):
     """Flower runs what it finds there, whatever it contains."""
@@ -306,25 +186,6 @@ def test_nor_can_it_bring_an_app_that_is_installed_already(clinic, started, rows
     assert len(started.started) == 1
     assert not (clinic / "bern" / "flower").exists()
     assert planted.exists() == linked  # what a link leads to is not the site's
-
-
-def test_bad_data_are_found_before_anything_is_started(clinic, started, rows):
-    with pytest.raises(DataError):
-        serving.serve_site(clinic / "bern", {**rows, "columns": ["z"]})
-    assert not started.started
-
-
-def test_processes_import_nothing_from_the_current_folder(tmp_path):
-    """It may be one in which others can write."""
-    (tmp_path / "ssl.py").write_text("raise SystemExit('planted')")
-    found = subprocess.run(
-        [sys.executable, "-m", "fedjigsaw.flower.processes"],
-        env=processes.environment(tmp_path),
-        cwd=tmp_path,
-        capture_output=True,
-        check=False,
-    )
-    assert found.returncode == 0, found.stderr
 
 
 def missing(path):
@@ -356,22 +217,6 @@ def test_a_server_without_its_files_names_the_file_before_anything_is_started(
     assert started.started == []
 
 
-@pytest.mark.parametrize("host", ["FE80::1", "fe80:0::1", "Fed.Example.ORG", "127.0.0.1"])
-def test_a_certificate_is_for_its_host_however_that_is_written(tmp_path, host):
-    founding.init(tmp_path / "clinic", ["bern"], host, 9092, b"app")
-    folders.check_server_files(tmp_path / "clinic" / "server", host)
-    with pytest.raises(FederationError, match=r"server\.crt is not valid for the host other\.org"):
-        folders.check_server_files(tmp_path / "clinic" / "server", "other.org")
-
-
-@pytest.mark.parametrize("spoil", [missing, pipe, folder])
-def test_a_site_without_the_authoritys_certificate_says_whom_to_ask(clinic, started, rows, spoil):
-    spoil(clinic / "bern" / "ca.crt")
-    with pytest.raises(FederationError, match=r"bern/ca\.crt.* came from the coordinator with"):
-        serving.serve_site(clinic / "bern", rows)
-    assert started.started == []
-
-
 @pytest.mark.parametrize("spoil", [pipe, folder])
 @pytest.mark.parametrize("what", [*folders.WRITTEN_BY_A_SITE, "flower", "settings.json"])
 def test_a_site_does_not_wait_for_a_pipe(clinic, started, rows, what, spoil):
@@ -384,31 +229,3 @@ def test_a_site_does_not_wait_for_a_pipe(clinic, started, rows, what, spoil):
         with pytest.raises(FedJigsawError, match=re.escape(str(path))):
             check(clinic / "bern", rows)
     assert started.started == []
-
-
-@pytest.mark.parametrize("spoil", [pipe, folder])
-@pytest.mark.parametrize("what", [*folders.WRITTEN_BY_A_SERVER, "settings.json", "revoked.json"])
-def test_a_server_does_not_wait_for_a_pipe(clinic, started, what, spoil):
-    path = clinic / "server" / what
-    if path.is_dir():
-        path.rmdir()
-    spoil(path)
-    if what in folders.FOLDERS and spoil is folder:
-        return
-    for check in (serving.serve, lambda home: list(checks.check_server(home))):
-        with pytest.raises(FedJigsawError, match=re.escape(str(path))):
-            check(clinic)
-    assert started.started == []
-
-
-def test_a_server_whose_disk_is_full_names_the_file(clinic, started, monkeypatch):
-    """Its process could not: flower.log is on the same disk."""
-
-    def fail(*args):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(DataError, match=r"Cannot write .*server/tasks\.secret: no space left"):
-        serving.serve(clinic)
-    assert started.started == []
-    assert [path.name for path in (clinic / "server").iterdir() if "secret" in path.name] == []

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from fedjigsaw import cli
-from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.flower import jobs, stopping
 from fedjigsaw.flower.folders import OWNER
 
@@ -61,46 +61,6 @@ def command(*words):
     return CliRunner().invoke(cli.app, ["federation", *map(str, words)])
 
 
-def test_a_run_is_stopped_once(clinic, flower):
-    folder, other = new_run(clinic), new_run(clinic)
-    done = command("stop", clinic, folder.name)
-    assert done.exit_code == 0, done.exception
-    assert f"Run {folder.name} is stopped." in " ".join(done.output.split())
-    assert (jobs.read_result(folder), flower.stopped) == (BY_COORDINATOR, [folder.name])
-    again = json.loads(command("stop", clinic, folder.name, "--json").stdout)
-    text, by = BY_COORDINATOR["error"], BY_COORDINATOR["stopped_by"]
-    assert again == {"run": folder.name, "stopped": False, "error": text, "stopped_by": by}
-    words = " ".join(command("stop", clinic, folder.name).output.split())
-    assert f"had ended before: {text}" in words
-    assert not (other / jobs.RESULT).exists()
-
-
-@pytest.mark.parametrize(
-    ("result", "text"),
-    [
-        ({"transcript": {}}, "had ended before: it has a model."),
-        ({"error": "Too few.", "exit_code": 5}, "had ended before: Too few."),
-    ],
-)
-def test_a_run_that_has_ended_stays_as_it_is(clinic, flower, result, text):
-    folder = new_run(clinic)
-    jobs.write_result(folder, **result)
-    done = command("stop", clinic, folder.name)
-    assert (done.exit_code, text in " ".join(done.output.split())) == (0, True)
-    assert (jobs.read_result(folder), flower.stopped) == (result, [])
-
-
-def test_an_unknown_name_is_answered_with_a_similar_one(clinic, flower):
-    folder = new_run(clinic)
-    error = command("stop", clinic, folder.name[:-1] + "x").exception
-    assert isinstance(error, ParameterError)
-    assert str(error).endswith(f"Did you mean {folder.name}?")
-    for name in ("../../bern", "x", "20200101-000000-00000000"):
-        stopping.stop(clinic / "server", folder.name, "nobody")  # then there is none to stop
-        with pytest.raises(ParameterError, match=r"There is no run .* status` lists"):
-            stopping.stop(clinic / "server", name, "nobody")
-
-
 def test_a_run_of_a_server_that_is_gone_can_be_stopped(clinic):
     folder = new_run(clinic)
     assert stopping.stop(clinic / "server", folder.name, "the coordinator")["stopped"]
@@ -146,56 +106,3 @@ def test_runs_that_have_not_ended_are_listed_to_those_who_may_see_them(clinic, c
     words = " ".join(capsys.readouterr().out.split())
     assert f"Run {own.name} has not ended: feca, -k 3" in words
     assert f"Run {annas.name} of operator anna has not ended: feca, -k 3,4" in words
-
-
-@pytest.mark.parametrize("method", ["x" * 10**6, "\x1b[2J", ["a"] * 99])
-def test_a_job_that_an_operator_made_up_is_not_shown(clinic, method):
-    new_run(clinic, "anna", method=method)
-    (about,) = stopping.open_runs(clinic / "server").values()
-    assert about["method"] is None
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{"])
-def test_files_that_are_none_hide_no_run(clinic, content):
-    folder = new_run(clinic)
-    (folder / jobs.JOB).write_text(content)
-    assert list(stopping.open_runs(clinic / "server")) == [folder.name]
-
-
-def test_work_is_ended_when_its_run_is_stopped_and_not_by_its_own_result(clinic, monkeypatch):
-    monkeypatch.setattr(stopping, "WATCH_SECONDS", 0.01)
-    for result, ends in ((BY_COORDINATOR, True), ({"error": "Too few.", "exit_code": 5}, False)):
-        folder, ended = new_run(clinic), threading.Event()
-        with stopping.watched(folder, ended.set):
-            assert not ended.wait(0.1)
-            jobs.write_result(folder, **result)
-            assert ended.wait(10 if ends else 0.2) is ends
-
-
-def test_the_log_of_the_server_says_who_stopped_a_run(clinic, flower):
-    """Whoever stops it, since the process that did the work may have ended before it could say."""
-    log, first = clinic / "server" / "server.log", new_run(clinic)
-    assert command("stop", clinic, first.name).exit_code == 0
-    assert log.read_text().endswith(f"WARNING run {first.name} was stopped by the coordinator\n")
-    assert log.stat().st_mode & 0o777 == 0o600
-    running = {"control_port": 9, "secret": "s", "log": "json info "}
-    (clinic / "server" / "running.json").write_text(json.dumps(running))
-    second = new_run(clinic)
-    assert command("stop", clinic, second.name).exit_code == 0
-    assert command("stop", clinic, second.name).exit_code == 0  # it is said once
-    (line,) = (json.loads(one) for one in log.read_text().splitlines()[1:])
-    told = {name: line[name] for name in ("part", "event", "run", "exit_code", "stopped_by")}
-    assert told == {
-        "part": "server",
-        "event": "run_ended",
-        "run": second.name,
-        "exit_code": 130,
-        "stopped_by": "the coordinator",
-    }
-
-
-def test_a_log_that_cannot_be_written_does_not_keep_a_run_going(clinic, flower):
-    (clinic / "server" / "server.log").mkdir()
-    folder = new_run(clinic)
-    assert command("stop", clinic, folder.name).exit_code == 0
-    assert jobs.read_result(folder) == BY_COORDINATOR
