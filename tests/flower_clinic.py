@@ -239,3 +239,13 @@ def make_shards():
         name: groups[rng.choice(3, 120, p=np.roll([0.6, 0.3, 0.1], i))] + rng.normal(size=(120, 2))
         for i, name in enumerate(NAMES)
     }
+
+
+def needs(*names):
+    """Mark a test that starts sites itself: only these are brought back before it."""
+
+    def mark(test):
+        test.needs = names
+        return test
+
+    return mark

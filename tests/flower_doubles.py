@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedjigsaw.flower import jobs
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.site import Site
@@ -105,3 +106,30 @@ class LocalGrid:
             if reply is not None:
                 replies.append(reply)
         return replies
+
+
+class Control:
+    """The control of a server whose half does `work` with a job's folder, at once.
+
+    `alive` holds the runs that go on: number -> job.
+    """
+
+    def __init__(self, home):
+        self.home, self.alive = home, {}
+        self.work = lambda folder: jobs.write_result(folder, transcript={"rounds": []})
+
+    def start_run(self, app, config):
+        self.work(jobs.job_folder(self.home, config["job"]))
+        return 7
+
+    def runs_of(self, job):
+        return [number for number, name in self.alive.items() if name == job]
+
+    def status(self, run):
+        return "running" if run in self.alive else "finished"
+
+    def stop_run(self, run):
+        self.alive.pop(run, None)
+
+    def close(self):
+        pass

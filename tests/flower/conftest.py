@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from fedjigsaw.flower import engine
-from flower_doubles import NAMES
+from fedjigsaw.flower import engine, jobs
+from flower_doubles import NAMES, Control
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +22,7 @@ def shards():
     }
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Poll often: all sites are in this process."""
     monkeypatch.setattr(engine, "POLL_SECONDS", 0.01)
@@ -56,3 +56,13 @@ def tls_server():
     yield start
     for listener in listeners:
         listener.close()
+
+
+@pytest.fixture
+def control(clinic, monkeypatch):
+    """A server that is said to run: see Control."""
+    home = clinic / "server"
+    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
+    control = Control(home)
+    monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
+    return control

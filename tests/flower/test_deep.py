@@ -30,7 +30,7 @@ NAMES = ("bern", "lyon")
 QUICK = {"network": "small", "n_rounds": 2, "local_epochs": 1, "batch_size": 32, "device": "cpu"}
 
 
-pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("quick")]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ from fedjigsaw.privacy.policy import RefusedError
 from flower_doubles import LocalGrid
 from pages_as_code import blocks, page, section
 
-pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("quick")]
+pytestmark = pytest.mark.deep
 
 NAMES = ("bern", "lyon", "oslo")
 SMALL = {"network": "small", "n_rounds": 2, "local_epochs": 1, "batch_size": 32, "device": "cpu"}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise, product
@@ -16,9 +17,9 @@ from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import desk as module
 from fedjigsaw.flower import earlier, records
-from fedjigsaw.flower.records import Question, Shown
+from fedjigsaw.flower.records import Question, Shown, category
 from fedjigsaw.flower.rounds import federate
-from fedjigsaw.flower.site import Site, load_site
+from fedjigsaw.flower.site import LateError, Site, TimeLimitedSite, load_site
 from fedjigsaw.flower.tasks import Statistics
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
@@ -27,8 +28,6 @@ from fedjigsaw.methods import build
 from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.policy import Policy, RefusedError
 from flower_doubles import NAMES, engine_of, grid_of, site_app
-
-pytestmark = pytest.mark.federation
 
 GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
 
@@ -396,7 +395,6 @@ def test_invented_sites_that_break_the_method_are_refused(second):
     refused(site, replace(question, shown=Shown(None, (own, bad))), "cannot be aggregated")
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize("name", ["jigsaw", "fuzzy"])
 def test_an_honest_run_of_several_rounds_passes(tmp_path, name):
     """Over the engine: it shows what sites need, and with guards rows move in groups."""
@@ -475,3 +473,47 @@ def test_a_site_whose_groups_are_gone_gives_no_new_answer(start, lose):
     place.unlink(missing_ok=True)
     place.write_bytes(kept)
     site.answer(ask(k=3))
+
+
+def question(method="feca", timeout=60.0):
+    return Question(Broadcast(0, 0), method, {"n_clusters": 1}, timeout)
+
+
+@pytest.mark.parametrize(
+    "policy", ["rounds = 9", "rounds = [", "bounds = 2", 'privacy = "required"', "counts = 0"]
+)
+def test_a_policy_that_was_changed_is_told_to_the_server_as_one(tmp_path, policy):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "policy.toml").write_text(policy)  # while the site runs: each question reads it
+    options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv")}
+    with pytest.raises(ParameterError) as caught:
+        load_site({**options, "folder": str(tmp_path)})
+    assert category(caught.value) == "policy"
+
+
+def test_the_decimal_sign_of_a_site_is_that_of_its_answers_and_labels(tmp_path):
+    (tmp_path / "a.csv").write_text("x;y\n" + "7.470;1\n" * 8)
+    options = {"kind": "rows", "name": "a", "data": str(tmp_path / "a.csv"), "labels": "l.csv"}
+    with pytest.raises(DataError, match="7470"):
+        load_site(options).check()
+    for sign, value in ((".", 7.47), (",", 7470)):
+        site = load_site({**options, "labels": str(tmp_path / "l.csv"), "decimal": sign})
+        site.check()
+        assert site.answer(question()).summary.centers[0, 0] == value
+
+
+@pytest.mark.parametrize("method", ["deepfeca", "none"])
+def test_a_site_of_rows_runs_methods_for_rows(method):
+    with pytest.raises(ParameterError, match=f"holds rows: it can run feca, .*, not {method}"):
+        Site("a", from_array([[1.0]])).answer(question(method))
+
+
+def test_a_method_that_pools_rows_is_refused_at_the_site_too():
+    with pytest.raises(ParameterError, match="cannot run in a federation"):
+        Site("bern", from_array([[1.0]])).answer(question("central"))
+
+
+def test_a_site_gives_up_when_the_server_no_longer_waits(monkeypatch):
+    monkeypatch.setattr(Site, "answer", lambda self, question: time.sleep(60))
+    with pytest.raises(LateError, match="within 0.1 s"):
+        TimeLimitedSite(Site("a", Path("a.csv"))).answer(question(timeout=0.1))

@@ -1,16 +1,20 @@
 """Which requests each port serves, and to whom, before their bodies are read."""
 
+import json
+import logging
+import socket
 from types import SimpleNamespace
 
 import pytest
 from cryptography.hazmat.primitives.serialization import load_ssh_private_key
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedjigsaw.flower import folders, members, patches
+from fedjigsaw.errors import FederationError
+from fedjigsaw.flower import folders, gate, keys, members, patches
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
-from fedjigsaw.flower.gate import MAX_REQUEST, SMALL_REQUEST, RefusedError
-from fedjigsaw.flower.keys import Keys
+from fedjigsaw.flower.gate import MAX_REQUEST, SMALL_REQUEST, Listener, RefusedError, body_size
+from fedjigsaw.flower.keys import Keys, read_twins
 
 
 def scope(path, headers=(), size=5):
@@ -114,3 +118,124 @@ def test_the_private_port_serves_who_has_a_secret(path, headers, who):
     assert outcome(private_door("right"), path, headers) == who
     if path.startswith("/v1/control/"):
         assert outcome(private_door(None), path, headers) == 404  # a site controls no runs
+
+
+@pytest.fixture
+def home(clinic):
+    return clinic / "server"
+
+
+@pytest.fixture
+def known(home):
+    return Keys(home, {"bern": "a key", "lyon": "another"})
+
+
+def test_a_site_that_restarts_has_no_twin(known, home):
+    for process in (b"1", b"1", b"2", b"2", b"3", b"3"):
+        assert not known.note("bern", process, "10.0.0.1")
+    assert read_twins(home) == {}
+
+
+def test_two_processes_that_take_turns_are_told_once(known, home, caplog):
+    with caplog.at_level(logging.WARNING, logger="fedjigsaw"):
+        for _ in range(5):
+            known.note("bern", b"1", "10.0.0.1")
+            known.note("bern", b"2", "10.0.0.9")
+            known.note("lyon", b"3", "10.0.0.2")
+    assert known.note("bern", b"1", "10.0.0.1")
+    assert not known.note("lyon", b"3", "10.0.0.2")
+    assert caplog.text.count("the key of site bern is used from two places at once") == 1
+    assert "10.0.0.1, 10.0.0.9" in caplog.text
+    assert list(read_twins(home)) == ["bern"]
+    assert read_twins(home)["bern"]["hosts"] == ["10.0.0.1", "10.0.0.9"]
+
+
+def test_a_thief_who_sends_no_word_is_a_twin_too(known):
+    notes = [known.note("bern", word, "10.0.0.1") for word in (b"1", b"", b"1", b"", b"1")]
+    assert notes == [False, False, False, True, True]
+
+
+def test_words_that_never_come_back_fill_no_memory(known):
+    for number in range(100):
+        known.note("bern", b"%d" % number, "10.0.0.1")
+    assert len(known.uses["bern"].hosts) == keys.MAX_PROCESSES
+
+
+def test_a_new_server_has_seen_no_twins(home):
+    (home / "twins.json").write_text(json.dumps({"bern": {}}))
+    Keys(home, {})
+    assert read_twins(home) == {}
+
+
+def test_a_revocation_is_for_good(home):
+    assert members.revoke(home, "bern")
+    assert not members.revoke(home, "bern")
+    assert list(members.read_revoked(home)) == ["bern"]
+    assert Keys(home, {"bern": "a key"}).revoked == {"bern"}
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"bern": 1}', "[" * 100_000])
+def test_revocations_that_cannot_be_read_stop_the_server(home, content):
+    (home / "revoked.json").write_text(content)
+    with pytest.raises(FederationError, match="revoked"):
+        Keys(home, {})
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([(b"content-length", b"5")], None),
+        ([(b"Content-Length", b"100")], None),
+        ([(b"content-length", b"101")], 413),
+        ([(b"content-length", b"9" * 5000)], 413),
+        ([(b"transfer-encoding", b"chunked")], 411),
+        ([(b"content-length", b"5"), (b"Transfer-Encoding", b"chunked")], 411),
+        ([(b"content-length", b"-5")], 411),
+        ([(b"content-length", b"5")] * 2, 411),
+        ([], 411),
+    ],
+)
+def test_a_body_has_a_length_within_the_limit(headers, status):
+    if status is None:
+        assert body_size({"headers": headers}, 100) in (5, 100)
+    else:
+        with pytest.raises(RefusedError) as refusal:
+            body_size({"headers": headers}, 100)
+        assert refusal.value.status == status
+
+
+def test_idle_strangers_do_not_keep_a_site_out(monkeypatch):
+    """The oldest connection without a key makes place; one with a key stays."""
+    monkeypatch.setattr(gate, "MAX_STRANGERS", 3)
+    monkeypatch.setattr(gate, "MAX_AT_ONCE", 2)
+    with Listener(socket.AF_INET) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        ends, accepted = [], []
+
+        def connect(sender=None):
+            ends.append(socket.create_connection(listener.getsockname()))
+            accepted.append(listener.accept()[0])
+            if sender:
+                listener.welcome(ends[-1].getsockname(), sender)
+
+        def is_open(end):
+            end.settimeout(0.1)
+            try:
+                return end.recv(1) != b""
+            except TimeoutError:
+                return True
+
+        connect("bern")
+        for _ in range(4):
+            connect()
+        connect("bern")
+        connect("bern")
+        # the oldest of three connections of bern, and two strangers that made place
+        assert [is_open(end) for end in ends] == [False] * 3 + [True] * 4
+        for one in (*ends, *accepted):
+            one.close()
+        connect()
+        assert len(listener.visitors) == 1  # closed ones are forgotten
+        for one in (*ends, *accepted):
+            one.close()

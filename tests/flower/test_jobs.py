@@ -2,8 +2,8 @@
 
 import pytest
 
-from fedjigsaw.errors import DataError, FedJigsawError, ParameterError, QuorumError
-from fedjigsaw.flower import jobs
+from fedjigsaw.errors import FedJigsawError, ParameterError
+from fedjigsaw.flower import jobs, stopping
 
 
 def test_a_job_survives(tmp_path):
@@ -42,66 +42,47 @@ def test_a_job_is_a_folder_of_its_own(clinic, name):
         jobs.job_folder(clinic / "server", name)
 
 
-class FakeControl:
-    """A server whose run is over after the first question about it; its half does `work`."""
-
-    def __init__(self, home, work):
-        self.home, self.work, self.stopped = home, work, []
-
-    def start_run(self, app, config):
-        assert app == (self.home / "app.fab").read_bytes()
-        folder = jobs.job_folder(self.home, config["job"])
-        return self.work(folder)
-
-    def status(self, run):
-        return "finished"
-
-    def stop_run(self, run):
-        self.stopped.append(run)
-
-    def online(self):
-        return {"lyon", "a node without a name of ours"}
-
-    def close(self):
-        pass
-
-
-@pytest.fixture
-def server(clinic, monkeypatch):
-    """Folder of a server that runs, by the work of its half."""
-    home = clinic / "server"
-    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
-    monkeypatch.setattr(jobs, "sleep", lambda seconds: None)
-
-    def start(work):
-        control = FakeControl(home, work)
-        monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
-        return control
-
-    return start
-
-
-def finishes(folder):
-    jobs.append_event(folder, "asked", "bern", "round 0")
-    jobs.append_event(folder, "answered", "bern", "8 bytes")
-    (folder / "model").write_bytes(b"a model")
-    jobs.write_result(folder, transcript={"rounds": []})
-    return 7
-
-
-@pytest.mark.parametrize(
-    ("code", "kind"), [(5, QuorumError), (3, DataError), (1, FedJigsawError), (99, FedJigsawError)]
-)
-def test_an_error_at_the_server_is_raised_as_itself(server, code, kind):
-    def fails(folder):
-        jobs.write_result(folder, error="too few", exit_code=code)
-        return 7
-
-    with pytest.raises(FedJigsawError, match="too few") as caught:
-        jobs.run_job(server(fails).home, jobs.Job("feca", 3))
-    assert type(caught.value) is kind
-
-
-def test_a_run_cannot_wait_for_more_sites_than_there_are(server):
+def test_a_run_cannot_wait_for_more_sites_than_there_are(control):
     with pytest.raises(ParameterError, match="--min-sites is 3, but this run has 2 sites"):
-        jobs.run_job(server(finishes).home, jobs.Job("feca", 3, min_sites=3))
+        jobs.run_job(control.home, jobs.Job("feca", 3, min_sites=3))
+
+
+BY_COORDINATOR = {
+    "error": "The run was stopped by the coordinator.",
+    "exit_code": 130,
+    "stopped_by": "the coordinator",
+}
+
+
+def new_run(clinic):
+    folder = jobs.new_job_folder(clinic / "server")
+    jobs.Job("feca", 3).save(folder)
+    return folder
+
+
+def test_a_run_of_a_server_that_is_gone_can_be_stopped(clinic):
+    folder = new_run(clinic)
+    assert stopping.stop(clinic / "server", folder.name, "the coordinator")["stopped"]
+    assert jobs.read_result(folder) == BY_COORDINATOR
+
+
+def test_whoever_follows_the_run_learns_who_stopped_it(clinic, control, run, tmp_path):
+    def stop(folder):
+        control.alive[7] = folder.name
+        stopping.stop(control.home, folder.name, "operator anna")
+
+    control.work = stop
+    with pytest.raises(FedJigsawError, match="stopped by operator anna") as caught:
+        run("federation", "run", clinic, "-k", 3, "-o", tmp_path / "model")
+    assert caught.value.exit_code == 130
+    assert not control.alive
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_first_result_counts(clinic):
+    """What still computes when a run is stopped cannot say afterwards that there is a model."""
+    folder = new_run(clinic)
+    assert jobs.write_result(folder, **BY_COORDINATOR)
+    assert not jobs.write_result(folder, transcript={})
+    assert jobs.read_result(folder) == BY_COORDINATOR
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []

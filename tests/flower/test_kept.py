@@ -14,7 +14,6 @@ from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.sites.keeping import Kept
 from flower_doubles import NAMES, LocalGrid, engine_of, grid_of, site_app
 
-pytestmark = pytest.mark.usefixtures("quick")
 METHODS = [Jigsaw(3, random_state=0), Jigsaw("auto", random_state=0), FeCA(3, random_state=0)]
 
 

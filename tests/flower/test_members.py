@@ -1,5 +1,7 @@
 """Sites that come, go and change their keys: whole or not at all, and no old key comes back."""
 
+import json
+import stat
 import subprocess
 import sys
 
@@ -14,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedjigsaw.errors import DataError, FederationError, ParameterError
-from fedjigsaw.flower import folders, members
+from fedjigsaw.flower import folders, founding, members
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.folders import ServerSettings, SiteSettings
 from fedjigsaw.io.tables import from_array
@@ -42,7 +44,7 @@ def files_of(folder):
     return {path.relative_to(folder): path.read_bytes() for path in found}
 
 
-@pytest.mark.parametrize("name", ["bern", "Bern", "server", "authority", "../rome", ""])
+@pytest.mark.parametrize("name", ["bern", "Bern", "server", "../rome", ""])
 def test_a_bad_name_changes_nothing(clinic, home, name):
     before = files_of(clinic)
     with pytest.raises(ParameterError):
@@ -205,3 +207,71 @@ class TestKeptSummaries:
     def test_of_a_key_that_was_only_replaced_stay(self, home, kept):
         members.rekey(home, "bern")
         assert kept.sites() == {"bern", "lyon"}
+
+
+SITE = {"format": 1, "kind": "site", "name": "bern", "host": "h", "port": 1, "app": ""}
+BAD_SETTINGS = ["", "[]", "{}", *(json.dumps(SITE | bad) for bad in (
+    {"kind": []}, {"format": 2}, {"name": 3}, {"host": "a..b"}, {"host": "köln.de"},
+))]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_SETTINGS)
+def test_other_settings_are_refused(clinic, text):
+    (clinic / "bern" / "settings.json").write_text(text)
+    with pytest.raises(FederationError, match="settings.json"):
+        folders.SiteSettings.load(clinic / "bern")
+
+
+def test_every_site_gets_its_own_key_and_the_server_knows_it(clinic):
+    settings = folders.ServerSettings.load(clinic / "server")
+    assert list(settings.sites) == ["bern", "lyon"]
+    privates = [
+        load_ssh_private_key((clinic / name / "site.key").read_bytes(), None)
+        for name in settings.sites
+    ]
+    publics = [load_pem_public_key(key.encode()) for key in settings.sites.values()]
+    assert [key.public_key() for key in privates] == publics
+    assert publics[0] != publics[1]
+
+
+def test_secrets_are_for_their_owner_alone_and_each_is_in_one_folder(clinic):
+    own = [clinic / name for name in ("bern", "lyon", "server", "authority")]
+    for path in [*clinic.rglob("*.key"), clinic, *own]:
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+    keys = [[path.name for path in folder.glob("*.key")] for folder in own]
+    assert keys == [["site.key"], ["site.key"], ["server.key"], ["authority.key"]]
+
+
+BAD_NAMES = ["server", "Authority", "../a", "a/b", ".hidden", "a" * 65, "ä"]
+BAD_HOSTS = ["a.org:90", "", "a b", "a..b", f"{'a' * 64}.org", "a.org."]
+
+
+@pytest.mark.parametrize(
+    ("sites", "host", "port"),
+    [
+        *(([name], "a.org", 1) for name in BAD_NAMES),
+        *(
+            (names, "a.org", 1) for names in ([], ["a", "a"], ["a", "A"])
+        ),  # one folder on some disks
+        *((["a"], host, 1) for host in BAD_HOSTS),
+        *((["a"], "a.org", port) for port in (0, 65536)),
+    ],
+)
+def test_bad_parameters_make_nothing(sites, host, port, tmp_path):
+    with pytest.raises(ParameterError):
+        founding.init(tmp_path / "new", sites, host, port, b"")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_exists_is_not_changed(clinic, tmp_path):
+    with pytest.raises(DataError, match="already exists and is not changed"):
+        founding.init(clinic, ["a"], "a.org", 1, b"")
+    assert (clinic / "bern").is_dir()
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(DataError, match="already exists and is not changed"):
+        founding.init(tmp_path / "file", ["a"], "a.org", 1, b"")
+    with pytest.raises(DataError, match="there is no folder"):
+        founding.init(tmp_path / "no" / "new", ["a"], "a.org", 1, b"")
+    (tmp_path / "empty").mkdir()
+    founding.init(tmp_path / "empty", ["a"], "::1", 1, b"")
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

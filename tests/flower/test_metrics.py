@@ -16,8 +16,6 @@ from fedjigsaw.flower.processes import free_port  # noqa: E402
 from fedjigsaw.privacy.journal import Journal  # noqa: E402
 from fedjigsaw.privacy.policy import Policy  # noqa: E402
 
-pytestmark = pytest.mark.federation
-
 
 def get(port, path, **headers):
     line = http.client.HTTPConnection("127.0.0.1", port, timeout=10)

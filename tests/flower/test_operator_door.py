@@ -6,12 +6,13 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower import folders, operator_protocol, operators
 from fedjigsaw.flower.doors import SiteDoor
 from fedjigsaw.flower.gate import RefusedError
 from fedjigsaw.flower.keys import Keys
 from fedjigsaw.flower.operator_door import OperatorDoor
-from fedjigsaw.flower.operator_protocol import PATH, TOLERANCE, sign
+from fedjigsaw.flower.operator_protocol import PATH, TOLERANCE, fingerprint, sign
 
 START = PATH + "start"
 
@@ -119,3 +120,25 @@ def test_a_sites_key_is_no_key_of_an_operator(door, clinic, anna):
     assert outcome(door, signed, "/v1/fleet/pull-messages") == "bern"  # it is right for a site
     assert outcome(door, signed) == 401
     assert outcome(door, {**signed, **head(Ed25519PrivateKey.generate())}) == 412
+
+
+def test_a_running_server_notices_who_is_added_and_removed(clinic):
+    home = clinic / "server"
+    known = operators.Operators(home)
+    key = fingerprint(operators.load_key(operators.add(home, "anna")).public_key())
+    assert known.find(key).name == "anna"
+    assert known.find("0" * 64) is None
+    operators.remove(home, "anna")
+    assert known.find(key) is None
+    (clinic / "anna").rename(clinic / "old")
+    operators.add(home, "anna")  # the same name with another key
+    assert known.find(key) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../x", "a/b", "bern", "BERN", "server", "Authority", "a b", "x" * 65, "ä"]
+)
+def test_names_that_are_none(clinic, name):
+    with pytest.raises(ParameterError, match="name of an operator"):
+        operators.add(clinic / "server", name)
+    assert not (clinic / "server" / "operators.json").exists()

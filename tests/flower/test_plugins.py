@@ -58,7 +58,6 @@ WRONG = {
 }
 
 
-@pytest.mark.usefixtures("quick")
 class TestPlugins:
     @pytest.mark.parametrize("returned", WRONG)
     def test_a_mistake_in_a_method_is_not_blamed_on_versions_or_parameters(

@@ -17,8 +17,6 @@ from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
 from flower_doubles import NAMES, LocalGrid, engine_of
 
-pytestmark = pytest.mark.usefixtures("quick")
-
 SCHEMA = Schema.from_dict(
     {
         "format": 1,

@@ -27,8 +27,6 @@ from fedjigsaw.privacy.policy import RefusedError
 from fedjigsaw.sites.charge import Charge
 from flower_doubles import NAMES, LocalGrid, engine_of
 
-pytestmark = pytest.mark.federation
-
 GROUPS = np.array([[25.0, 1.0], [45.0, 6.0], [80.0, 3.0]])
 PROMISE = Privacy(2.0, cells="own", bounds=([0, 0], [120, 10]))
 

@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -44,6 +43,7 @@ from flower_clinic import (
     command_of,
     make_shards,
     members,
+    needs,
     wait_for,
 )
 
@@ -61,16 +61,6 @@ def clinic(tmp_path_factory):
         yield clinic
     finally:
         clinic.end()
-
-
-def needs(*names):
-    """Mark a test that starts sites itself: only these are brought back before it."""
-
-    def mark(test):
-        test.needs = names
-        return test
-
-    return mark
 
 
 @pytest.fixture(autouse=True)
@@ -402,53 +392,3 @@ def _forget(clinic, home):
     for name in (LEDGER, "journal.jsonl"):
         (home / name).unlink(missing_ok=True)
     shutil.rmtree(home / "groups", ignore_errors=True)
-
-
-def fit_in_a_process(folder, settings):
-    """Train in one process of its own: in this one, other tests have used torch in other ways."""
-    code = """
-import json, sys
-from pathlib import Path
-import numpy as np
-from fedjigsaw.deep import DeepFeCA
-from fedjigsaw.io import formats
-from fedjigsaw.io.formats import ModelFile
-folder = Path(sys.argv[1])
-data = np.load(folder / "all.npz")
-fitted = DeepFeCA.from_settings(json.loads(sys.argv[2])).fit(data["images"], clients=data["clients"])
-names = [f"projection {i}" for i in range(fitted.model_.centers.shape[1])]
-formats.save(ModelFile(fitted.model_.with_feature_names(names), None, (), 0), folder / "inside")
-"""
-    words = [sys.executable, "-c", code, str(folder), json.dumps(settings)]
-    subprocess.run(words, check=True, timeout=PATIENCE)
-    return formats.load(folder / "inside", ModelFile).model
-
-
-@needs("oslo")
-@pytest.mark.long
-def test_a_network_learns_from_images_at_the_sites(clinic):
-    """Two sites hold images now; the third still holds rows, and is of no use for this."""
-    pytest.importorskip("torch")
-    from fedjigsaw.deep import images
-
-    digits = images.load("digits").train[:160]
-    clients = np.array(["bern", "lyon"])[np.arange(160) % 2]
-    for name in ("bern", "lyon"):
-        if clinic.runs(name):
-            clinic.interrupt(name)
-            wait_for(lambda name=name: name not in clinic.connected(), f"{name} to be missed")
-        np.savez(clinic.folder / f"{name}.npz", images=digits[clients == name])
-        clinic.start_site(name, data=clinic.folder / f"{name}.npz", kind="--images")
-    wait_for(lambda: clinic.connected() == list(NAMES), "sites to connect again")
-    params = {"network": "small", "n_rounds": 1, "local_epochs": 1, "batch_size": 32}
-    options = [word for name, value in params.items() for word in ("-p", f"{name}={value}")]
-    options += ["--method", "deepfeca", "-p", "device=cpu", "--min-sites", 2, "-k", "6,4"]
-    code, printed = clinic.run("network", *options)
-    assert code == 0, clinic.story(printed)
-    assert "or holds another kind of data" in printed
-    file = formats.load(clinic.folder / "network", ModelFile)
-    settings = {**params, "n_clusters": [6, 4], "device": "cpu", "random_state": 0}
-    np.savez(clinic.folder / "all.npz", images=digits, clients=clients)
-    inside = fit_in_a_process(clinic.folder, settings)
-    assert file.model == replace(inside, feature_names=file.columns)
-    assert (file.clients, file.n_samples) == (("bern", "lyon"), 160)

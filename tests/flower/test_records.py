@@ -1,28 +1,29 @@
 """Questions and answers survive the way through Flower's records; anything else is refused."""
 
-import errno
 import json
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
+from flwr.server.superlink.linkstate.in_memory_linkstate import InMemoryLinkState
+from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects, get_object_tree
+from flwr.supercore.object_store.in_memory_object_store import InMemoryObjectStore
+from flwr.superlink.federation import NoOpFederationManager
 
 from fedjigsaw import Summary, sites
 from fedjigsaw.errors import (
     DataError,
-    DataTypeError,
     MessageError,
-    ParameterError,
-    QuorumError,
 )
-from fedjigsaw.flower import records, tasks
+from fedjigsaw.flower import answer_patches, app_patches, records, tasks
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Model
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.journal import FullError
+from flower_doubles import numbered_question
 
 MODEL = Model([[1.0, 2.0]], "feca", {"n_clusters": 1}, ("x0", "x1"), {"t": np.arange(3.0)})
 ROWS = np.random.default_rng(0).normal(size=(40, 2))
@@ -31,31 +32,6 @@ ROWS = np.random.default_rng(0).normal(size=(40, 2))
 @pytest.fixture
 def file():
     return sites.summarize(from_array(ROWS), 2, client="bern", guard=Guard(5, "exact"))
-
-
-@pytest.mark.parametrize(
-    ("error", "word"),
-    [
-        (DataError("/home/ada"), "data"),
-        (DataTypeError("/home/ada"), "data"),
-        (ParameterError("x"), "parameter"),
-        (MessageError("x"), "message"),
-        (MemoryError("x"), "memory"),
-        (FullError("x"), "disk"),
-        (OSError(errno.ENOSPC, "x"), "disk"),
-        (PermissionError(errno.EACCES, "x"), "error"),
-        (TimeoutError("x"), "timeout"),
-        (QuorumError("x"), "error"),
-        (RuntimeError("/home/ada"), "error"),
-        (KeyboardInterrupt(), "error"),
-    ],
-)
-def test_a_failure_leaves_as_one_word(error, word):
-    assert records.category(error) == word
-    packed = records.pack_failure(word)
-    assert json.loads(packed["fedjigsaw"]["head"]) == {"format": 1, "failure": word}
-    assert list(packed["fedjigsaw"]) == ["head"]
-    assert records.unpack_answer(packed) == records.REASONS[word] + records.SEE_LOG
 
 
 def test_an_answer_over_the_limit_stays_at_home(file, monkeypatch):
@@ -180,3 +156,124 @@ def test_the_sum_of_counts_does_not_begin_anew(file):
     assert lie.counts.sum() == 0
     with pytest.raises(MessageError, match="sum to 18446744073709551616, which exceeds twice"):
         records.unpack_answer(answer(formats.encode(replace(file, summary=lie))))
+
+
+def announced(state, question, *contents):
+    """Have a site announce an answer; return the message, its session, and what is wanted of it."""
+    record = RecordDict({str(i): ConfigRecord({"x": c}) for i, c in enumerate(contents)})
+    answer = Message(record, reply_to=question)
+    answer.metadata.__dict__["_message_id"] = answer.object_id
+    session = state.start_session(1)
+    return answer, session, announce(state, answer, get_object_tree(answer), session)
+
+
+def announce(state, answer, tree, session):
+    return state.store_message_and_object_tree(answer, tree, session)[1]
+
+
+@pytest.fixture
+def limited():
+    """Flower's own memory, without its checks of runs, and a question."""
+    state = InMemoryLinkState(NoOpFederationManager(), InMemoryObjectStore())
+    question = numbered_question(7)
+
+    def store(answer):
+        about = answer.metadata
+        state.message_res_store[about.message_id] = answer
+        number = about.reply_to_message_id
+        state.message_ins_id_to_message_res_id.setdefault(number, about.message_id)
+        return about.message_id
+
+    state.store_message_res = store
+    answer_patches.limit_answers(state, 1000)
+    return state, question
+
+
+def test_many_small_objects_are_no_way_around_the_size_limit(limited):
+    state, question = limited
+    answer, session, wanted = announced(state, question, *(c * 400 for c in "abc"))
+    parts = get_all_nested_objects(answer)
+    assert set(wanted) == set(parts)
+    assert not state.store_object(1, "", *next((n, p.deflate()) for n, p in parts.items()))
+    stored = []
+    for number, part in sorted(parts.items()):  # each of them in a session of its own
+        stored.append(state.store_object(1, session, number, part.deflate()))
+        session = state.start_session(1)
+        announce(state, answer, get_object_tree(answer), session)
+    assert stored.count(True) >= 2
+    assert False in stored
+
+
+pytest.importorskip("flwr")
+
+
+N = 2**21
+utils = import_module("flwr.supercore.inflatable.inflatable_utils")
+
+
+@pytest.fixture
+def inflate(monkeypatch):
+    """Read the objects of a message as an app of a federation does."""
+    for kind in dict(utils.inflatable_class_registry).values():
+        monkeypatch.setattr(kind, "inflate", kind.inflate)
+    monkeypatch.setattr(utils, "inflatable_class_registry", {**utils.inflatable_class_registry})
+    app_patches.read_plain_records_only()
+
+    def read(content):
+        contents = {
+            number: one.deflate() for number, one in get_all_nested_objects(content).items()
+        }
+        return utils.inflate_object_from_contents(content.object_id, contents)
+
+    return read
+
+
+def message(**records):
+    return Message(RecordDict(records), dst_node_id=1, message_type="query.summary")
+
+
+def record(value):
+    """A record of one item, whose value has these bytes."""
+    body = field(1, field(1, b"x") + field(2, value))
+    return b"ConfigRecord  %d\0" % len(body) + body
+
+
+def field(number, content):
+    size, length = len(content), b""
+    while size > 127:
+        length, size = length + bytes([size & 127 | 128]), size >> 7
+    return bytes([number << 3 | 2]) + length + bytes([size]) + content
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        ConfigRecord({"x": [300] * 10}),
+        ConfigRecord({"x": [0.5] * 10}),
+        ConfigRecord({"x": ["a"] * 10}),
+        ConfigRecord({"x": [True] * 10}),
+        MetricRecord({"x": [1] * 10}),
+        ArrayRecord({"x": Array(np.zeros(3))}),
+    ],
+)
+def test_others_do_not(inflate, content):
+    with pytest.raises((ValueError, KeyError)):
+        inflate(message(fedjigsaw=content))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        record(field(8, field(1, b"\xfe\x7f" * N))),  # numbers
+        record(field(11, b"\x0a\x00" * N)),  # texts
+        record(field(12, b"\x0a\x00" * N)),  # bytes
+        record(field(6, b"") * N),  # one value over and over
+        record(b"")[:-2] + b"\x0a\x00" * N,  # items
+    ],
+)
+def test_nothing_is_made_of_a_bomb(inflate, content, monkeypatch):
+    """Each would take over thirty times its bytes."""
+    module = import_module("flwr.app.message.configrecord")
+    monkeypatch.setattr(module, "ProtoConfigRecord", None)
+    with pytest.raises(ValueError, match="A record has"):
+        utils.inflatable_class_registry["ConfigRecord"].inflate(content, {})

@@ -30,7 +30,7 @@ SETTINGS = {
 }  # fmt: skip
 LAST = 4  # rounds are calibrate, cluster, train, cluster, train
 
-pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("quick")]
+pytestmark = pytest.mark.deep
 
 
 class ServerCrashError(BaseException):
@@ -282,10 +282,10 @@ def do(clinic, monkeypatch):
     return do_it
 
 
-def test_a_model_that_nobody_got_is_got_by_resuming(do, grid, clinic, server):
+def test_a_model_that_nobody_got_is_got_by_resuming(do, grid, clinic, control):
     """Its `run` was killed, and the server finished."""
     first = do(JOB, grid())
-    server.work = lambda folder: do(JOB, LocalGrid({}), folder)  # no site is asked
+    control.work = lambda folder: do(JOB, LocalGrid({}), folder)  # no site is asked
     place = places.ServerPlace(clinic / "server")
     model, transcript = place.run(JOB, lambda event: None, resume=True)
     assert model.read_bytes() == (first / "model").read_bytes()
@@ -324,7 +324,7 @@ def test_a_run_is_resumed_from_the_latest_one_with_the_same_options(clinic, stop
 
 
 @pytest.mark.parametrize("change", ["cut off", "another site", "another seed", "another shape"])
-def test_a_checkpoint_that_cannot_be_used_stays_where_it_is(clinic, stopped, server, change):
+def test_a_checkpoint_that_cannot_be_used_stays_where_it_is(clinic, stopped, control, change):
     before, home = stopped(), clinic / "server"
     path = before / "checkpoint"
     found = Progress.load(path)
@@ -344,49 +344,13 @@ def test_a_checkpoint_that_cannot_be_used_stays_where_it_is(clinic, stopped, ser
     assert path.exists()
 
 
-def test_a_run_that_goes_on_keeps_its_checkpoint(clinic, stopped, server):
+def test_a_run_that_goes_on_keeps_its_checkpoint(clinic, stopped, control):
     """Its `run` was killed; the server works on it."""
     before = stopped()
     (before / "result.json").unlink()
-    server.alive = {7: before.name}
+    control.alive = {7: before.name}
     with pytest.raises(FederationError, match=f"Run {before.name} has not ended: stop it with"):
         jobs.run_job(clinic / "server", JOB, resume=True)
     assert (before / "checkpoint").exists()
-    server.alive = {}  # of a server that was started again
+    control.alive = {}  # of a server that was started again
     jobs.run_job(clinic / "server", JOB, resume=True)
-
-
-class RunningControl:
-    """A server whose half of the app finishes at once.
-
-    `work` is what that half does with the folder of a job, and `alive` the runs that go on.
-    """
-
-    def __init__(self, home):
-        self.home, self.alive = home, {}
-        self.work = lambda folder: jobs.write_result(folder, transcript={"rounds": []})
-
-    def start_run(self, app, config):
-        self.work(jobs.job_folder(self.home, config["job"]))
-        return 7
-
-    def runs_of(self, job):
-        return [number for number, name in self.alive.items() if name == job]
-
-    def status(self, run):
-        return "running" if run in self.alive else "finished"
-
-    def stop_run(self, run):
-        del self.alive[run]
-
-    def close(self):
-        pass
-
-
-@pytest.fixture
-def server(clinic, monkeypatch):
-    home = clinic / "server"
-    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
-    control = RunningControl(home)
-    monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
-    return control

@@ -22,8 +22,6 @@ from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler, Stats
 from flower_doubles import LocalGrid
 
-pytestmark = pytest.mark.usefixtures("quick")
-
 NAMES = ("bern", "lyon", "nice", "oslo")
 COLUMNS = ("age", "dose")
 GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
