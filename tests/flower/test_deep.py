@@ -1,7 +1,5 @@
 """DeepFeCA over Flower, on a grid in this process: same bits, and what may leave a site of images."""
 
-import tomllib
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 from fedjigsaw.deep import DeepFeCA, images
-from fedjigsaw.deep.recipes import RECIPES
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import records
@@ -22,9 +19,7 @@ from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.policy import Policy
 from flower_doubles import LocalGrid
-from pages_as_code import blocks, page, section
 
 NAMES = ("bern", "lyon")
 QUICK = {"network": "small", "n_rounds": 2, "local_epochs": 1, "batch_size": 32, "device": "cpu"}
@@ -160,31 +155,3 @@ def test_a_site_with_images_of_another_size_does_not_end_the_run(sizes, folder):
     assert all(reason.startswith(records.REASONS["data"]) for reason in reasons[1:])
     with pytest.raises(QuorumError, match="'aosta' failed: the size of its images is not that of"):
         run(sizes, deep, None, names)
-
-
-def test_a_site_that_lies_about_the_size_of_its_images_is_set_aside(folder):
-    def lie(tensors):
-        return {**tensors, "image_size": np.array([16, 16])}
-
-    deep = made(5, n_rounds=1, random_state=0)
-    (folder / "aosta.npz").write_bytes((folder / "lyon.npz").read_bytes())
-    file, transcript = run(folder, deep, 2, ("aosta", *NAMES), {"aosta": lie})
-    assert [failure.reason for failure in transcript.failures] == [OF_SIZE]
-    assert file.partly == ("aosta",)
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_the_rules_of_the_page_allow_a_whole_run_of_a_recipe(recipe):
-    text = section(page("docs/federation.md"), "Images: a network that learns from all sites")
-    (rules,) = blocks(text, "toml")
-    policy = Policy.from_values(tomllib.loads(rules), "the page", known=["deepfeca"])
-    deep = DeepFeCA.from_settings(RECIPES[recipe])
-    last = deep.total_rounds - 1
-    for number in (0, last):
-        policy.check_question(
-            "deepfeca",
-            deep.configuration(),
-            total_rounds=deep.total_rounds,
-            number=number,
-            model=number > 0,
-        )

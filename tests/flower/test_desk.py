@@ -25,21 +25,13 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
-from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.policy import Policy, RefusedError
-from flower_doubles import NAMES, engine_of, grid_of, site_app
-
-GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
-
-
-def patients(n=400, seed=0):
-    rng = np.random.default_rng(seed)
-    return GROUPS[rng.integers(4, size=n)] + rng.normal(size=(n, 2)) * [2.0, 0.3]
+from flower_doubles import GROUPS, NAMES, engine_of, grid_of, patients, records_of, site_app
 
 
 @pytest.fixture
 def rows():
-    return patients()
+    return patients(400)
 
 
 @pytest.fixture
@@ -66,12 +58,8 @@ def ask(method="jigsaw", k=4, *, seed=0, number=0, model=None, shown=None, colum
     return Question(Broadcast(number, seed, model), method, settings, 60.0, columns, shown)
 
 
-def journal(start):
-    return list(Journal(start.home / "journal.jsonl").records())
-
-
 def kinds(start):
-    return [record["kind"] for record in journal(start)]
+    return [record["kind"] for record in records_of(start.home)]
 
 
 # ------------------------------------------------------------------------------------ the attacks
@@ -169,7 +157,7 @@ def test_attack_a_works_without_a_guard(start, rows):
 def test_attack_b_gets_no_row_by_default(start, rows):
     assert n_recovered(rows_of_many_runs(start(), MANY), rows) == 0
     assert kinds(start).count("question") == len(MANY)
-    different = {record["key"] for record in journal(start) if record["kind"] == "answer"}
+    different = {record["key"] for record in records_of(start.home) if record["kind"] == "answer"}
     assert len(different) == Policy().questions_per_day
 
 
@@ -194,7 +182,9 @@ def test_the_seed_of_the_server_makes_no_other_answer(start):
     first = site.answer(ask(seed=0))
     for seed in range(1, 30):
         assert site.answer(ask(seed=seed)) == first
-    repeated = [record.get("repeated") for record in journal(start) if record["kind"] == "answer"]
+    repeated = [
+        record.get("repeated") for record in records_of(start.home) if record["kind"] == "answer"
+    ]
     assert repeated == [None] + [True] * 29
 
 
@@ -307,7 +297,7 @@ def test_a_rule_refuses_and_the_journal_says_why(start, text, question):
     with pytest.raises(RefusedError) as caught:
         start(text).answer(question)
     assert records.category(caught.value) == "policy"
-    asked, refusal = journal(start)
+    asked, refusal = records_of(start.home)
     assert (asked["kind"], refusal["kind"], refusal["to"]) == ("question", "refusal", asked["n"])
     assert str(caught.value) in refusal["reason"]
 
@@ -345,7 +335,7 @@ def second(start):
     """A site that answered round 0, and the honest question of round 1."""
     site = start(LATER)
     own = site.answer(ask(n_rounds=2))
-    other = Site("lyon", from_array(patients(seed=1), ("age", "dose")), policy=OPEN_POLICY)
+    other = Site("lyon", from_array(patients(400, 1), ("age", "dose")), policy=OPEN_POLICY)
     files = (own, other.answer(ask(n_rounds=2)))
     return site, files, ask(number=1, model=derive(files), shown=Shown(None, files), n_rounds=2)
 
@@ -398,7 +388,7 @@ def test_invented_sites_that_break_the_method_are_refused(second):
 @pytest.mark.parametrize("name", ["jigsaw", "fuzzy"])
 def test_an_honest_run_of_several_rounds_passes(tmp_path, name):
     """Over the engine: it shows what sites need, and with guards rows move in groups."""
-    shards = {site: patients(seed=i) for i, site in enumerate(NAMES)}
+    shards = {site: patients(400, i) for i, site in enumerate(NAMES)}
     policy = Policy(methods=("jigsaw", "fuzzy"), rounds=4, questions_per_day=99)
     apps = {}
     for site, X in shards.items():
@@ -409,8 +399,8 @@ def test_an_honest_run_of_several_rounds_passes(tmp_path, name):
     file, transcript = federate(engine_of(grid_of(shards, **apps), method))
     assert not transcript.failures
     inside = method.fit_clients(shards, guard=Guard())
-    ours = ((patients(seed=7)[:, None] - file.model.centers) ** 2).sum(axis=2).min(axis=1).sum()
-    assert ours <= -1.02 * inside.score(patients(seed=7))
+    ours = ((patients(400, 7)[:, None] - file.model.centers) ** 2).sum(axis=2).min(axis=1).sum()
+    assert ours <= -1.02 * inside.score(patients(400, 7))
 
 
 # -------------------------------------------------------------------------------------- journal
@@ -424,7 +414,7 @@ def test_the_journal_has_every_question_and_the_bytes_of_every_answer(start):
     with pytest.raises(ParameterError):
         site.answer(replace(ask(), params={"color": "red"}))
     assert kinds(start) == ["question", "answer", "question", "refusal", "question", "failure"]
-    record = journal(start)[1]
+    record = records_of(start.home)[1]
     content = module.base64.b64decode(record["content"])
     assert formats.decode(content) == file
     assert record["answer"] == module.sha256(formats.encode(file)).hexdigest()

@@ -1,26 +1,33 @@
 """Which requests each port serves, and to whom, before their bodies are read."""
 
 import json
-import logging
 import socket
 from types import SimpleNamespace
 
 import pytest
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_ssh_private_key,
+)
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedjigsaw.errors import FederationError
-from fedjigsaw.flower import folders, gate, keys, members, patches
+from fedjigsaw.errors import FederationError, ParameterError
+from fedjigsaw.flower import folders, gate, keys, members, operator_protocol, operators
 from fedjigsaw.flower.certificates import make_site_key
-from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
+from fedjigsaw.flower.doors import SiteDoor
 from fedjigsaw.flower.gate import MAX_REQUEST, SMALL_REQUEST, Listener, RefusedError, body_size
 from fedjigsaw.flower.keys import Keys, read_twins
+from fedjigsaw.flower.operator_door import OperatorDoor
+from fedjigsaw.flower.operator_protocol import PATH, TOLERANCE, fingerprint, sign
 
 
 def scope(path, headers=(), size=5):
     length = (b"content-length", str(size).encode())
     return {
         "type": "http",
+        "method": "POST",
         "path": path,
         "client": ("10.0.0.7", 5),
         "headers": [length, *dict(headers).items()],
@@ -93,33 +100,6 @@ def test_a_new_key_takes_the_place_of_the_old_one_also_of_a_revoked_site(site_do
     assert [outcome(door, path, of) for of in (new, bern)] == ["bern", 410]  # after a restart
 
 
-def private_door(secret):
-    return PrivateDoor(lambda token: token == "a token", secret)
-
-
-@pytest.mark.parametrize(
-    ("path", "headers", "who"),
-    [
-        ("/v1/control/start-run", {b"fedjigsaw-secret": b"right"}, "control"),
-        ("/v1/control/start-run", {b"fedjigsaw-secret": b"wrong"}, 401),
-        ("/v1/control/start-run", {b"fedjigsaw-secret": b""}, 401),
-        ("/v1/control/start-run", {}, 401),
-        ("/v1/control/start-run", {patches.TOKEN_HEADER: b"a token"}, 401),
-        ("/v1/runtime/pull-task-input", {patches.TOKEN_HEADER: b"a token"}, "app a token"),
-        ("/v1/runtime/pull-task-input", {patches.TOKEN_HEADER: b"another \xff"}, 401),
-        ("/v1/runtime/pull-task-input", {b"fedjigsaw-secret": b"right"}, 401),
-        ("/v1/runtime/acquire-task", {}, "processes that start apps"),
-        ("/v1/fleet/pull-messages", {b"fedjigsaw-secret": b"right"}, 404),
-        ("/docs", {}, 404),
-        ("/health", {}, 404),
-    ],
-)
-def test_the_private_port_serves_who_has_a_secret(path, headers, who):
-    assert outcome(private_door("right"), path, headers) == who
-    if path.startswith("/v1/control/"):
-        assert outcome(private_door(None), path, headers) == 404  # a site controls no runs
-
-
 @pytest.fixture
 def home(clinic):
     return clinic / "server"
@@ -134,20 +114,6 @@ def test_a_site_that_restarts_has_no_twin(known, home):
     for process in (b"1", b"1", b"2", b"2", b"3", b"3"):
         assert not known.note("bern", process, "10.0.0.1")
     assert read_twins(home) == {}
-
-
-def test_two_processes_that_take_turns_are_told_once(known, home, caplog):
-    with caplog.at_level(logging.WARNING, logger="fedjigsaw"):
-        for _ in range(5):
-            known.note("bern", b"1", "10.0.0.1")
-            known.note("bern", b"2", "10.0.0.9")
-            known.note("lyon", b"3", "10.0.0.2")
-    assert known.note("bern", b"1", "10.0.0.1")
-    assert not known.note("lyon", b"3", "10.0.0.2")
-    assert caplog.text.count("the key of site bern is used from two places at once") == 1
-    assert "10.0.0.1, 10.0.0.9" in caplog.text
-    assert list(read_twins(home)) == ["bern"]
-    assert read_twins(home)["bern"]["hosts"] == ["10.0.0.1", "10.0.0.9"]
 
 
 def test_a_thief_who_sends_no_word_is_a_twin_too(known):
@@ -239,3 +205,111 @@ def test_idle_strangers_do_not_keep_a_site_out(monkeypatch):
         assert len(listener.visitors) == 1  # closed ones are forgotten
         for one in (*ends, *accepted):
             one.close()
+
+
+START = PATH + "start"
+
+
+@pytest.fixture
+def anna(clinic):
+    return operators.load_key(operators.add(clinic / "server", "anna"))
+
+
+@pytest.fixture
+def door(clinic, site_door):
+    known = operators.Operators(clinic / "server")
+    return OperatorDoor(known, lambda address, sender: None, site_door)
+
+
+def head(key, path=START, body=b"{}", word="w"):
+    return {name.encode(): v.encode() for name, v in sign(key, path, body, word).items()}
+
+
+def test_an_operator_is_known_by_the_signature(door, anna):
+    assert outcome(door, START, head(anna)) == "operator anna"
+    assert outcome(door, START, head(Ed25519PrivateKey.generate())) == 412
+    assert outcome(door, START, {}) == 401
+
+
+def test_a_request_counts_once(door, anna):
+    headers = head(anna)
+    assert outcome(door, START, headers) == "operator anna"
+    assert outcome(door, START, headers) == 401
+    assert outcome(door, START, {**headers, b"fedjigsaw-nonce": b"0" * 32}) == 401  # it is signed
+
+
+def test_whatever_was_signed_may_not_be_changed(door, anna):
+    for name in head(anna):
+        headers = head(anna)
+        value = headers[name]
+        for other in (b"", b"x", b"\xff", b"9" * 5000, value[:-1], value + b"0", b"0" + value):
+            assert outcome(door, START, {**headers, name: other}) in (401, 412), (name, other)
+        assert outcome(door, START, {n: v for n, v in headers.items() if n != name}) in (401, 412)
+    assert outcome(door, PATH + "stop", head(anna)) == 401  # for another path
+    # a known key's name over the signature of another
+    stranger = Ed25519PrivateKey.generate()
+    assert (
+        outcome(
+            door,
+            START,
+            {**head(stranger), b"fedjigsaw-operator": head(anna)[b"fedjigsaw-operator"]},
+        )
+        == 401
+    )
+
+
+@pytest.mark.parametrize("seconds", [-3600, -TOLERANCE - 5, TOLERANCE + 5, 1e6])
+def test_a_request_is_of_now(door, anna, monkeypatch, seconds):
+    now = operator_protocol.time()
+    monkeypatch.setattr(operator_protocol, "time", lambda: now + seconds)
+    headers = head(anna)
+    monkeypatch.undo()
+    assert outcome(door, START, headers) == 401
+
+
+def test_an_operators_key_is_no_key_of_a_site(door, anna):
+    """Neither in the way operators sign, nor in that of sites."""
+    from base64 import b64encode
+
+    from flwr.common.constant import TIMESTAMP_HEADER
+    from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
+    from flwr.supercore.date import now
+
+    path = "/v1/fleet/pull-messages"
+    assert outcome(door, path, head(anna, path)) == 401
+    moment = now().isoformat()
+    public = anna.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    headers = {
+        FLEET_HTTP_PUBLIC_KEY_HEADER: b64encode(public),
+        FLEET_HTTP_SIGNATURE_HEADER: b64encode(anna.sign(moment.encode())),
+        TIMESTAMP_HEADER: moment.encode(),
+    }
+    assert outcome(door, path, {name.encode(): v for name, v in headers.items()}) == 401
+
+
+def test_a_sites_key_is_no_key_of_an_operator(door, bern, anna):
+    assert outcome(door, "/v1/fleet/pull-messages", bern) == "bern"  # it is right for a site
+    assert outcome(door, START, bern) == 401
+    assert outcome(door, START, {**bern, **head(Ed25519PrivateKey.generate())}) == 412
+
+
+def test_a_running_server_notices_who_is_added_and_removed(clinic):
+    home = clinic / "server"
+    known = operators.Operators(home)
+    key = fingerprint(operators.load_key(operators.add(home, "anna")).public_key())
+    assert known.find(key).name == "anna"
+    assert known.find("0" * 64) is None
+    operators.remove(home, "anna")
+    assert known.find(key) is None
+    (clinic / "anna").rename(clinic / "old")
+    operators.add(home, "anna")  # the same name with another key
+    assert known.find(key) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["", "..", "../x", "a/b", "bern", "BERN", "server", "Authority", "a b", "x" * 65, "ä"]
+)
+def test_names_that_are_none(clinic, name):
+    with pytest.raises(ParameterError, match="name of an operator"):
+        operators.add(clinic / "server", name)
+    assert not (clinic / "server" / "operators.json").exists()

@@ -13,24 +13,19 @@ def test_a_job_survives(tmp_path):
     assert job.make_method().get_params()["refine"] is False
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"seed": -1},
-        {"seed": 2**53 + 1},
-        {"min_sites": 0},
-        {"timeout": 0},
-        {"timeout": float("inf")},
-        {"timeout": 1e9},
-        {"wait": -1.0},
-        {"method": "none"},
-        {"method": "central"},
-        {"n_clusters": "auto"},
-        {"params": {"color": "red"}},
-        {"params": {"n_clusters": 3}},
-        {"params": {"random_state": 3}},
-    ],
-)
+NO_OPTIONS = [
+    *({"seed": seed} for seed in (-1, 2**53 + 1)),
+    *({"timeout": seconds} for seconds in (0, float("inf"), 1e9)),
+    *({"method": method} for method in ("none", "central")),
+    *({"params": params} for params in ({"color": "red"}, {"n_clusters": 3}, {"random_state": 3})),
+    *({"min_sites": 0}, {"wait": -1.0}, {"retries": -1}, {"n_clusters": "auto"}),
+    # that do not go together
+    *({"scale": True, "scaler": {}}, {"scale": True, "ask": "new"}, {"score": True, "ask": "none"}),
+    {"scale": True, "method": "deepfeca"},
+]
+
+
+@pytest.mark.parametrize("options", NO_OPTIONS)
 def test_bad_parameters(options):
     with pytest.raises(ParameterError):
         jobs.Job(**{"method": "feca", "n_clusters": 4} | options).make_method()

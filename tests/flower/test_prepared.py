@@ -9,7 +9,6 @@ import pytest
 
 from fedjigsaw import Jigsaw, sites
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.flower import agreement
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.rounds import federate
@@ -92,15 +91,6 @@ def test_a_site_with_another_preparation_is_left_out(clinic, tmp_path):
     file, transcript = federate(run, min_sites=2)
     assert file.clients == ("bern", "lyon")
     assert {failure.reason for failure in transcript.failures} == {agreement.OTHER_SCALER}
-
-
-def test_a_site_whose_file_does_not_fit_does_not_start(clinic):
-    paths, scaler = clinic
-    paths["bern"].write_text("age,sex\n1,male\n")
-    with pytest.raises(DataError, match="bern.csv has no column 'seen', which the schema names"):
-        load_site(options("bern", paths["bern"], scaler)).check()
-    with pytest.raises(ParameterError, match="columns of .*oslo.csv must be those of the scaler"):
-        load_site(options("oslo", paths["oslo"], scaler, columns=["age"])).check()
 
 
 def test_a_bad_value_is_told_at_the_site_only(clinic, caplog):

@@ -114,12 +114,6 @@ class TestAnswers:
         assert len(releases(home)) == 1
         site.answer(ask())  # still free
 
-    def test_nothing_leaves_without_noise_under_a_limit(self, home):
-        Ledger(home / LEDGER).set_limit(2.5)
-        with pytest.raises(BudgetError, match="it would leave without noise"):
-            load(home, privacy=None).answer(ask())
-        assert not (home / "groups").exists()
-
     def test_a_ledger_that_is_gone_stops_the_site(self, home):
         site = load(home)
         site.answer(ask())
@@ -146,18 +140,6 @@ class TestSameQuestion:
         new = load(home, version="bern-2025").answer(ask())
         assert new.summary != first.summary
         assert len(Ledger(home / LEDGER).account("bern").releases) == 2
-
-    def test_shared_cells_in_another_order_of_columns(self, home):
-        shared = {**PROMISE.to_dict(), "cells": "shared"}
-        site = load(home, "questions_in_all = 1", limit=99, privacy=shared)
-        first = site.answer(ask())
-        other = site.answer(ask(columns=("dose", "age")))
-        assert other.columns == ("dose", "age")
-        assert other.summary.centers.tolist() == first.summary.centers[:, ::-1].tolist()
-        cells = first.summary.tensors["cells"]
-        assert other.summary.tensors["cells"].tolist() == cells[:, [0, 1, 3, 2]].tolist()
-        assert other.privacy.bounds == ((0, 0), (10, 120))
-        assert len(releases(home)) == 1
 
     def test_a_round_is_answered_for_one_model(self, home):
         rules = 'rounds = 3\nlater_models = "any"'

@@ -50,30 +50,26 @@ def with_head(**changes):
     return RecordDict({"fedjigsaw": ConfigRecord({"head": text})})
 
 
+NO_HEADS = {
+    "format": [2, ...],
+    "round": [-1, True],
+    "seed": ["0"],
+    "method": [...],
+    "params": [[]],
+    "timeout": [0.0, float("nan"), "long", 1e9],
+    "columns": ["a", [1]],
+}
+NO_RECORDS = [{}, {"head": 3}, *({"head": text} for text in ("{", "[" * 100_000, "[]"))]
+NO_RECORDS.append({"head": '{"format": 1}', "body": "text"})
+
+
 @pytest.mark.parametrize(
     "content",
     [
         RecordDict(),
         RecordDict({"fedjigsaw": ArrayRecord([np.zeros(3)])}),
-        RecordDict({"fedjigsaw": ConfigRecord({})}),
-        RecordDict({"fedjigsaw": ConfigRecord({"head": 3})}),
-        RecordDict({"fedjigsaw": ConfigRecord({"head": "{"})}),
-        RecordDict({"fedjigsaw": ConfigRecord({"head": "[" * 100_000})}),
-        RecordDict({"fedjigsaw": ConfigRecord({"head": "[]"})}),
-        RecordDict({"fedjigsaw": ConfigRecord({"head": '{"format": 1}', "body": "text"})}),
-        with_head(format=2),
-        with_head(format=...),
-        with_head(round=-1),
-        with_head(round=True),
-        with_head(seed="0"),
-        with_head(method=...),
-        with_head(params=[]),
-        with_head(timeout=0.0),
-        with_head(timeout=float("nan")),
-        with_head(timeout="long"),
-        with_head(timeout=1e9),
-        with_head(columns="a"),
-        with_head(columns=[1]),
+        *(RecordDict({"fedjigsaw": ConfigRecord(record)}) for record in NO_RECORDS),
+        *(with_head(**{name: value}) for name in NO_HEADS for value in NO_HEADS[name]),
     ],
 )
 def test_what_is_no_question(content):

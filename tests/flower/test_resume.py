@@ -96,13 +96,6 @@ def test_after_a_crash_in_any_round_the_model_is_the_same(grid, whole, tmp_path,
     assert rounds[0] == rounds[1]
 
 
-def test_sites_that_are_not_back_yet_are_waited_for(grid, whole, tmp_path):
-    path = tmp_path / "checkpoint"
-    run(grid(), path, crash=3)
-    (file, _), _ = run(grid(late=["lyon"]), path, wait=30.0)
-    assert file == whole[0]
-
-
 @pytest.mark.parametrize("other", [{"random_state": 4}, {"learning_rate": 0.01}])
 def test_another_run_does_not_go_on_from_it(grid, tmp_path, other):
     path = tmp_path / "checkpoint"
@@ -240,23 +233,6 @@ def test_a_new_run_may_have_other_images(kept, tmp_path):
     late.late = {"lyon": 1}
     events = run(late, tmp_path / "third", min_sites=1)[1]
     assert [site for event, site, detail in events if event == "failed"] == ["lyon"]
-
-
-def test_another_seed_is_another_question_about_images(kept, tmp_path):
-    """The seed chooses the network at the start and the views: answers for one are for no other."""
-    grid = kept[0]
-    for number, seed in enumerate((3, 4)):
-        deep = method(random_state=seed, min_cluster_size=5)
-        (file, _), _ = run(grid(), tmp_path / str(seed), deep=deep)
-        held = [np.load(tmp_path / name / "images.npz")["images"] for name in NAMES]
-        inside = deep.fit(np.concatenate(held), clients=np.repeat(NAMES, [len(h) for h in held]))
-        assert file.model == replace(inside.model_, feature_names=file.columns)
-        answers = [r for r in records_of(tmp_path / "lyon") if r["kind"] == "answer"]
-        assert len({record["key"] for record in answers}) == (number + 1) * (LAST + 1)
-
-
-def records_of(folder):
-    return list(Journal(folder / "journal.jsonl").records())
 
 
 # ------------------------------------------------------------------------------------------- jobs

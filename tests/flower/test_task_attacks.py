@@ -19,18 +19,12 @@ from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
-from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.policy import OwnScalerError, Policy, PrivateError, RefusedError
+from flower_doubles import GROUPS, patients, records_of
 
 COLUMNS = ("age", "dose")
-GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
 OFTEN = Policy(questions_per_day=999, questions_in_all=999)
 ANY = replace(OFTEN, scores="any")
-
-
-def patients(n=200, seed=0):
-    rng = np.random.default_rng(seed)
-    return GROUPS[rng.integers(4, size=n)] + rng.normal(size=(n, 2)) * [2.0, 0.3]
 
 
 @pytest.fixture
@@ -47,12 +41,8 @@ def start(tmp_path):
     return make
 
 
-def journal(start):
-    return list(Journal(start.home / "journal.jsonl").records())
-
-
 def kinds(start):
-    return [record["kind"] for record in journal(start)]
+    return [record["kind"] for record in records_of(start.home)]
 
 
 def ask(k=4, method="jigsaw", *, scaler=None, **params):
@@ -195,18 +185,6 @@ def test_no_scaler_makes_rows_overflow(start, extreme, number):
             start().answer(task)
     with pytest.raises(RefusedError, match="a number of the scaler"):
         start(policy=ANY).do(score_of(GROUPS, scaler=chosen))
-
-
-@pytest.mark.parametrize("deviation", [1.1e-40, 0.9e40])
-@pytest.mark.parametrize("mean", [-0.9e40, 0.0, 0.9e40])
-@pytest.mark.parametrize("method", ["jigsaw", "feca", "kfed", "match"])
-def test_the_most_extreme_scalers_fail_for_no_rows(start, mean, deviation, method):
-    if method == "feca" and mean and deviation < 1:
-        pytest.xfail("rows that differ by rounding alone: too few are left at kept centers")
-    chosen = scaler_of([mean, 0.0], [deviation, 1.0])
-    for rows in (patients(), patients() * 1e15):
-        summary = start(rows).answer(ask(k=3, method=method, scaler=chosen)).summary
-        assert 1 <= len(summary.centers) <= 3
 
 
 def test_scalers_choose_no_digit(start):
@@ -388,20 +366,6 @@ def test_under_differential_privacy_nothing_is_told_that_the_ledger_does_not_hav
     labeled = replace(site, labels=LabelFile(tmp_path / "labels.csv"))
     file = ModelFile(Model(GROUPS, feature_names=COLUMNS), None, ("bern",), 9)
     assert labeled.do(Labeling(file)) == Done()  # labels do not leave
-
-
-def test_exact_numbers_are_refused_where_the_ledger_of_the_data_has_a_limit(tmp_path):
-    from fedjigsaw.errors import BudgetError
-    from fedjigsaw.privacy.ledger import Ledger, default_path
-
-    rows = patients()
-    write_table(tmp_path / "bern.csv", age=rows[:, 0], dose=rows[:, 1])
-    Ledger(default_path(tmp_path / "bern.csv")).set_limit(1.0, 1e-6)
-    (tmp_path / "bern").mkdir()
-    site = Site("bern", tmp_path / "bern.csv", folder=tmp_path / "bern", policy=ANY)
-    for task in (Statistics(), score_of(GROUPS)):
-        with pytest.raises(BudgetError):
-            site.do(task)
 
 
 def test_a_model_for_labels_chooses_no_columns(start, tmp_path):

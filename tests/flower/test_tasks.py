@@ -20,16 +20,10 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler, Stats
-from flower_doubles import LocalGrid
+from flower_doubles import LocalGrid, patients
 
 NAMES = ("bern", "lyon", "nice", "oslo")
 COLUMNS = ("age", "dose")
-GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
-
-
-def patients(n=200, seed=0):
-    rng = np.random.default_rng(seed)
-    return GROUPS[rng.integers(4, size=n)] + rng.normal(size=(n, 2)) * [2.0, 0.3]
 
 
 SHARDS = {name: patients(150 + 40 * i, seed=i) for i, name in enumerate(NAMES)}
@@ -172,29 +166,6 @@ def test_scores_are_those_of_files_up_to_rounding(made, apps, scale):
     assert merged.n_rows == sum(map(len, SHARDS.values()))
 
 
-def few_rows(made, n=60):
-    """Small sites: many of their rows are in cells of too few rows, which the guard leaves out."""
-    shards = {name: patients(n, seed=i) for i, name in enumerate(NAMES)}
-    return shards, {name: app_of(made(name, rows)) for name, rows in shards.items()}
-
-
-def inertia(file, shards):
-    """The exact mean squared distance of all rows."""
-    parts = {
-        n: sites.score(from_array(rows, COLUMNS), file, client=n) for n, rows in shards.items()
-    }
-    return sum(part.sse.sum() for part in parts.values()) / sum(map(len, shards.values()))
-
-
-def test_rows_that_the_guard_left_out_do_not_count_for_a_cluster_far_away(made):
-    shards, apps = few_rows(made)
-    file, found = scored(apps, Jigsaw("auto", random_state=0), scale=True)
-    merged = sites.merge_scores(found)
-    assert merged.n_rows + merged.n_noise == sum(map(len, shards.values()))
-    assert 10 < merged.n_noise < 0.25 * merged.n_rows
-    assert np.isclose(merged.sse.sum() / merged.n_rows, inertia(file, shards), rtol=0.25)
-
-
 def test_a_score_that_is_not_of_the_model_or_the_site_is_left_out(apps):
     file, found = scored(apps)
     good = found["oslo"]
@@ -256,8 +227,7 @@ def test_a_site_that_wants_labels_writes_model_and_labels_and_says_done(made, ap
 
 
 @pytest.mark.parametrize(
-    ("path", "words"),
-    [("labels.txt", "end in .csv or .parquet"), ("none/x.csv", "no folder"), ("bern.csv", "data")],
+    ("path", "words"), [("labels.txt", "end in"), ("none/x.csv", "no folder"), ("bern.csv", "data")]
 )
 def test_a_place_where_labels_cannot_be_is_told_at_the_start(tmp_path, path, words):
     rows = SHARDS["bern"]
@@ -266,23 +236,3 @@ def test_a_place_where_labels_cannot_be_is_told_at_the_start(tmp_path, path, wor
     site = load_site({**options, "labels": str(tmp_path / path)})
     with pytest.raises(ParameterError, match=words):
         site.check()
-
-
-# ----------------------------------------------------------------------------------------- the job
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"scale": True, "scaler": {}}, "--scale or --scaler"),
-        ({"scale": True, "ask": "new"}, "--scaler OLD-MODEL"),
-        ({"score": True, "ask": "none"}, "--score asks the sites"),
-        ({"retries": -1}, "retries"),
-        ({"scale": True, "method": "deepfeca"}, "methods that cluster rows"),
-    ],
-)
-def test_options_that_do_not_go_together(options, words):
-    from fedjigsaw.flower.jobs import Job
-
-    with pytest.raises(ParameterError, match=words):
-        Job(**{"method": "jigsaw", "n_clusters": 4} | options).make_method()
