@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -36,19 +37,13 @@ def tls_server():
     def start(folder, host="127.0.0.1"):
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(folder / "server.crt", folder / "server.key")
-        listener = socket.create_server((host, 0))
+        listener = tls.wrap_socket(socket.create_server((host, 0)), server_side=True)
         listeners.append(listener)
 
         def serve():
-            while True:
-                try:
-                    plain, _ = listener.accept()
-                except OSError:
-                    return
-                try:
-                    tls.wrap_socket(plain, server_side=True).close()
-                except OSError:
-                    plain.close()
+            while listener.fileno() >= 0:
+                with suppress(OSError):
+                    listener.accept()[0].close()
 
         threading.Thread(target=serve, daemon=True).start()
         return listener.getsockname()[1]

@@ -33,33 +33,22 @@ def log(tmp_path, monkeypatch):
     own.handlers[:], own.level, own.propagate = before
 
 
-@pytest.fixture
-def usual_umask():
-    before = os.umask(0o022)
-    yield
-    os.umask(before)
-
-
-def mode(path):
-    return stat.S_IMODE(path.stat().st_mode)
-
-
-def test_others_on_the_machine_cannot_read_a_log(log, tmp_path, usual_umask):
+def test_others_on_the_machine_cannot_read_a_log(log, tmp_path):
     """A log as text may quote a cell; a folder that was sent as an archive may be open to all."""
-    logger, lines = log()
-    logger.warning("first")
-    path = tmp_path / "site.log"
-    assert mode(path) == 0o600
-    path.rename(tmp_path / "old.log")
-    logger.warning("second")
-    assert len(lines()) == 1
-    assert mode(path) == 0o600
-    path.unlink()
-    processes.Follower(path).file.close()
-    assert mode(path) == 0o600
-    with processes.running("fedjigsaw.flower.processes", folder=tmp_path):
-        pass
-    assert mode(tmp_path / "flower.log") == 0o600
+    before = os.umask(0o022)
+    try:
+        logger, lines = log()
+        logger.warning("first")
+        path = tmp_path / "site.log"
+        path.rename(tmp_path / "old.log")
+        logger.warning("second")
+        assert len(lines()) == 1
+        with processes.running("fedjigsaw.flower.processes", folder=tmp_path):
+            pass
+    finally:
+        os.umask(before)
+    for name in ("old.log", "site.log", "flower.log"):
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("sign", ["\n", "\r", "\u2028", "\x1b[2J", "\x07", "\u202e"])

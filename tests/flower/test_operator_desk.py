@@ -48,13 +48,11 @@ def start(office, folder, job=JOB):
 
 
 def wait_until_ended(office, folder, name):
-    deadline = time.monotonic() + 90
-    while time.monotonic() < deadline:
-        found = ask(office, folder, "events", {"run": name, "from": 0}).json()
-        if found["state"] != "running":
-            return found
-        time.sleep(0.2)
-    raise AssertionError("the run does not end")
+    def events():
+        return ask(office, folder, "events", {"run": name, "from": 0}).json()
+
+    wait_for(lambda: events()["state"] != "running", "the run to end")
+    return events()
 
 
 def test_a_run_from_another_machine(office, anna, monkeypatch, tmp_path):

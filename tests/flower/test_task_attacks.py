@@ -131,14 +131,6 @@ def test_statistics_are_one_question_however_often_and_under_any_order(start):
     assert kinds(start) == ["question", "answer"] * 5 + ["question", "refusal"]
 
 
-def test_statistics_are_about_the_rows_of_the_summary(start):
-    """If a sample is clustered, statistics of all rows would tell the others apart from it."""
-    site = start(max_rows=100, guard=Guard(1))
-    stats, summary = site.do(Statistics()), site.answer(ask(k=1)).summary
-    assert stats.n_samples == 200
-    assert np.allclose(stats.mean, summary.centers[0])
-
-
 def test_few_rows_tell_nothing(start):
     for task in (Statistics(), score_of(GROUPS)):
         with pytest.raises(DataError, match="4 rows, fewer than 5"):
