@@ -12,11 +12,10 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from fedjigsaw import cli, sites
-from fedjigsaw.cli import federation, federation_run
+from fedjigsaw.cli import federation
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
 from fedjigsaw.io import formats
-from fedjigsaw.messages import Model
 
 pytest.importorskip("flwr")
 from fedjigsaw.flower.certificates import make_site_key
@@ -226,13 +225,3 @@ def test_help_needs_no_flower_but_the_commands_do(clinic):
         assert code == 0, error
         assert "Usage:" in output
     assert "fedjigsaw.flower requires flwr: pip install 'fedjigsaw[flower]'" in status[2]
-
-
-def test_a_report_says_who_is_missing(capsys):
-    model = formats.ModelFile(Model([[1.0]], "feca", {}, ("x",)), None, ("bern", "lyon"), 5)
-    rounds = [{"number": 0, "bytes_up": {"bern": 8, "lyon": 8}, "failures": {"oslo": "it hung"}}]
-    sites = ("bern", "lyon", "oslo")
-    federation_run.report(model, {"rounds": rounds}, sites, Path("m"), True)
-    assert json.loads(capsys.readouterr().out)["missing"] == ["oslo"]
-    federation_run.report(model, {"rounds": rounds}, sites, Path("m"), False)
-    assert "oslo" in capsys.readouterr().out

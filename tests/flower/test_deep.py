@@ -155,3 +155,14 @@ def test_a_site_with_images_of_another_size_does_not_end_the_run(sizes, folder):
     assert all(reason.startswith(records.REASONS["data"]) for reason in reasons[1:])
     with pytest.raises(QuorumError, match="'aosta' failed: the size of its images is not that of"):
         run(sizes, deep, None, names)
+
+
+def test_a_site_that_lies_about_the_size_of_its_images_is_set_aside(folder):
+    def lie(tensors):
+        return {**tensors, "image_size": np.array([16, 16])}
+
+    deep = made(5, n_rounds=1, random_state=0)
+    (folder / "aosta.npz").write_bytes((folder / "lyon.npz").read_bytes())
+    file, transcript = run(folder, deep, 2, ("aosta", *NAMES), {"aosta": lie})
+    assert [failure.reason for failure in transcript.failures] == [OF_SIZE]
+    assert file.partly == ("aosta",)

@@ -1,5 +1,6 @@
 """Which requests each port serves, and to whom, before their bodies are read."""
 
+import asyncio
 import json
 import socket
 from types import SimpleNamespace
@@ -13,11 +14,19 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedjigsaw.errors import FederationError, ParameterError
+from fedjigsaw.errors import FederationError
 from fedjigsaw.flower import folders, gate, keys, members, operator_protocol, operators
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.doors import SiteDoor
-from fedjigsaw.flower.gate import MAX_REQUEST, SMALL_REQUEST, Listener, RefusedError, body_size
+from fedjigsaw.flower.gate import (
+    MAX_REQUEST,
+    SMALL_REQUEST,
+    Listener,
+    RefusedError,
+    Room,
+    Visit,
+    body_size,
+)
 from fedjigsaw.flower.keys import Keys, read_twins
 from fedjigsaw.flower.operator_door import OperatorDoor
 from fedjigsaw.flower.operator_protocol import PATH, TOLERANCE, fingerprint, sign
@@ -306,10 +315,29 @@ def test_a_running_server_notices_who_is_added_and_removed(clinic):
     assert known.find(key) is None
 
 
-@pytest.mark.parametrize(
-    "name", ["", "..", "../x", "a/b", "bern", "BERN", "server", "Authority", "a b", "x" * 65, "ä"]
-)
-def test_names_that_are_none(clinic, name):
-    with pytest.raises(ParameterError, match="name of an operator"):
-        operators.add(clinic / "server", name)
-    assert not (clinic / "server" / "operators.json").exists()
+def test_large_requests_wait_for_one_another_and_small_ones_do_not():
+    """One large body of each sender at a time, and two in all."""
+    large = MAX_REQUEST
+
+    async def story():
+        room, log, go = Room(), [], asyncio.Event()
+
+        async def send(sender, size, name):
+            async with room.of(Visit(sender, size)):
+                log.append(name)
+                await go.wait()
+
+        wanted = [("a", large, "a1"), ("a", large, "a2"), ("b", large, "b1"), ("c", large, "c1")]
+        wanted.append(("a", 9, "small"))
+        tasks = [asyncio.create_task(send(*one)) for one in wanted]
+        await asyncio.sleep(0.05)
+        first = list(log)
+        go.set()
+        await asyncio.gather(*tasks)
+        return first, sorted(log), room
+
+    first, log, room = asyncio.run(story())
+    assert first == ["a1", "b1", "small"]
+    assert log == ["a1", "a2", "b1", "c1", "small"]
+    assert not room.requests
+    assert not room.large

@@ -114,12 +114,7 @@ BAD = {
     "silent": (lambda message, context: None, "did not answer within 0.2 s"),
     "no record": (lambda message, context: RecordDict(), engine.INVALID_ANSWER),
     "broken object": (raises, engine.INVALID_ANSWER),
-    "flower: raised": (
-        lambda message, context: 2,
-        patches.ERRORS[ErrorCode.CLIENT_APP_RAISED_EXCEPTION],
-    ),
     "flower: lost": (lambda message, context: 5, patches.ERRORS[ErrorCode.NODE_UNAVAILABLE]),
-    "flower: refuses": (lambda message, context: 7, patches.ERRORS[ErrorCode.INVALID_FAB]),
     "flower: unknown": (lambda message, context: 77, engine.INVALID_ANSWER),
     "unknown word": (lambda message, context: records.pack_failure(SECRET), engine.INVALID_ANSWER),
     "other method": (
@@ -424,9 +419,9 @@ def test_later_rounds_show_the_answers_of_all_attempts(shards):
     assert {file.summary.client for file in run.shown.files} == set(NAMES)
 
 
-def test_an_answer_of_another_kind_has_no_place_after_the_others(shards):
-    other = flaky(shards["oslo"], [5], order=("a", "b", "c"))
-    file, transcript = federate(run_of(grid_of(shards, oslo=other), retries=1), min_sites=2)
+def test_the_guard_is_the_sites_own(shards):
+    strict = site_app("oslo", shards["oslo"], guard=Guard(min_cluster_size=121))
+    run = engine_of(grid_of(shards, oslo=strict), FeCA(3, random_state=0))
+    file, transcript = federate(run, min_sites=2)
     assert file.clients == NAMES[:2]
-    usual = ("x0", "x1", "x2")
-    assert transcript.failures[0].reason == agreement.describe_columns(("a", "b", "c"), usual)
+    assert transcript.failures[0].reason == records.REASONS["data"] + records.SEE_LOG

@@ -45,21 +45,6 @@ def test_a_leaver_leaves_the_model_of_a_run_without_it(shards, method):
     assert formats.encode(left) == formats.encode(without)
 
 
-def test_columns_of_kept_summaries_may_come_in_another_order(shards):
-    turned = site_app("oslo", shards["oslo"][:, [2, 0, 1]], order=["c", "a", "b"])
-    plain = {name: site_app(name, shards[name], order=["a", "b", "c"]) for name in NAMES[:2]}
-    method = Jigsaw(3, random_state=0)
-    alone = engine_of(LocalGrid({"oslo": turned}), method, names=("oslo",))
-    federate(alone)
-    assert alone.files["oslo"].columns == ("c", "a", "b")
-    grid = LocalGrid({**plain, "oslo": turned})
-    file, _ = federate(engine_of(grid, method, kept=alone.files))
-    whole, _ = federate(engine_of(grid, method))
-    assert file.columns == ("a", "b", "c")
-    assert len(grid.sent) == 2 + 4
-    assert abs(file.model.centers - whole.model.centers).max() < 1e-9
-
-
 def test_a_kept_summary_that_cannot_be_used_is_a_failure_of_that_site(shards):
     method = Jigsaw(3, random_state=0)
     kept = kept_of(shards, method, NAMES)

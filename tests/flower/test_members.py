@@ -2,8 +2,6 @@
 
 import json
 import stat
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -64,33 +62,6 @@ def test_a_site_is_added_whole_or_not_at_all(clinic, home, monkeypatch):
         members.add(home, "rome")
     assert files_of(clinic) == before
     assert not (clinic / "rome").exists()
-
-
-ADD_MANY = """
-import sys
-from pathlib import Path
-from fedjigsaw.flower import members
-print("ready", flush=True)
-sys.stdin.readline()
-for i in range(8):
-    members.add(Path(sys.argv[1]), sys.argv[2] + str(i))
-"""
-
-
-def test_two_at_once_both_succeed(clinic, home):
-    words = [sys.executable, "-c", ADD_MANY, str(home)]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
-    both = [subprocess.Popen([*words, name], **pipes) for name in "ab"]
-    for process in both:
-        assert process.stdout.readline() == b"ready\n"
-    for process in both:
-        process.stdin.write(b"\n")
-    for process in both:
-        process.communicate(timeout=60)
-        assert process.returncode == 0
-    added = [name + str(i) for name in "ab" for i in range(8)]
-    assert set(sites(home)) == {"bern", "lyon", *added}
-    assert all(sites(home)[name] == public_of(clinic / name) for name in added)
 
 
 def test_a_key_that_the_site_made_itself(clinic, home, tmp_path):

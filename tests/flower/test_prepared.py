@@ -9,7 +9,6 @@ import pytest
 
 from fedjigsaw import Jigsaw, sites
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.flower import agreement
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
@@ -76,21 +75,6 @@ def test_sites_give_the_model_of_one_round_by_file(clinic):
     assert file.model.centers.tobytes() == by_file.model.centers.tobytes()
     (part,) = sites.assign(paths["oslo"], file)
     assert set(part.labels.to_pylist()) == {0, 1}
-
-
-def test_a_site_with_another_preparation_is_left_out(clinic, tmp_path):
-    paths, scaler = clinic
-    other = sites.measure(paths["oslo"], schema=SCHEMA)
-    formats.save_scaler(sites.common_scaler({"a": other}, schema=SCHEMA), tmp_path / "own.json")
-    apps = {}
-    for name, path in paths.items():
-        used = tmp_path / "own.json" if name == "oslo" else scaler
-        site = load_site(options(name, path, used)).site
-        apps[name] = client_app(lambda context, site=site: site)
-    run = engine_of(LocalGrid(apps), Jigsaw(2, random_state=0))
-    file, transcript = federate(run, min_sites=2)
-    assert file.clients == ("bern", "lyon")
-    assert {failure.reason for failure in transcript.failures} == {agreement.OTHER_SCALER}
 
 
 def test_a_bad_value_is_told_at_the_site_only(clinic, caplog):

@@ -16,6 +16,7 @@ from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import LateError, load_site
+from fedjigsaw.flower.tasks import Statistics
 from fedjigsaw.io import formats
 from fedjigsaw.io.readers import READERS
 from fedjigsaw.messages import Broadcast, Model
@@ -192,8 +193,9 @@ class TestLimits:
     def test_nothing_exact_leaves_against_the_limit_of_the_data(self, home, folder):
         Ledger(home.with_name(LEDGER)).set_limit(3)
         site = load(home, privacy=None, folder=str(home) if folder else None)
-        with pytest.raises(BudgetError, match="it would leave without noise"):
-            site.answer(ask())
+        for call in (lambda: site.answer(ask()), lambda: site.do(Statistics())):
+            with pytest.raises(BudgetError, match="it would leave without noise"):
+                call()
 
     def test_a_site_that_is_late_says_nothing_about_its_data(self, home, monkeypatch):
         monkeypatch.setitem(READERS, ".csv", lambda path: time.sleep(60))

@@ -273,3 +273,43 @@ def test_nothing_is_made_of_a_bomb(inflate, content, monkeypatch):
     monkeypatch.setattr(module, "ProtoConfigRecord", None)
     with pytest.raises(ValueError, match="A record has"):
         utils.inflatable_class_registry["ConfigRecord"].inflate(content, {})
+
+
+def test_an_answer_cannot_grow_after_it_was_announced(limited):
+    state, question = limited
+    answer, _, wanted = announced(state, question, "a")
+    assert wanted
+    assert not announced(state, question, "another answer")[2]
+    tree = get_object_tree(answer)
+    assert set(announce(state, answer, tree, state.start_session(1))) == set(wanted)
+    other = get_object_tree(Message(RecordDict({"x": ConfigRecord({"x": "b"})}), reply_to=question))
+    tree.children.extend(other.children)
+    assert announce(state, answer, tree, state.start_session(1)) == []
+
+
+def test_nobody_can_announce_a_part_that_never_comes_in_the_answers_of_others(limited):
+    """An object that all sites send, announced by a liar with a part of its own."""
+    state, question = limited
+    answer_patches.take_parts_from_contents(state)
+    usual = ConfigRecord({"x": "what all sites send"})
+    lie = get_object_tree(Message(RecordDict({"x": usual}), reply_to=numbered_question(8)))
+    (record,) = (node for node in nodes_of(lie) if node.object_id == usual.object_id)
+    never = record.children.add()
+    never.object_id = "0" * 64
+    state.object_store.preregister(1, lie)
+    answer, _, wanted = announced(state, question, "what all sites send", "own")
+    assert usual.object_id in wanted
+    session = state.start_session(1)  # as after a lost connection
+    assert set(announce(state, answer, get_object_tree(answer), session)) == set(wanted)
+    for number, part in get_all_nested_objects(answer).items():
+        assert state.store_object(1, session, number, part.deflate())
+    tree = state.object_store.get_object_tree(answer.object_id)
+    assert {one.object_id for one in nodes_of(tree)} == set(get_all_nested_objects(answer))
+    state.object_store.delete_objects_in_run(1)
+    assert len(state.object_store) == 0
+
+
+def nodes_of(tree):
+    yield tree
+    for child in tree.children:
+        yield from nodes_of(child)

@@ -21,7 +21,7 @@ from fedjigsaw.flower.site import load_site
 from fedjigsaw.io._codec import digest
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import Journal
-from flower_doubles import LocalGrid, context, engine_of
+from flower_doubles import LocalGrid, context, engine_of, records_of
 
 NAMES = ("bern", "lyon")
 SETTINGS = {
@@ -222,20 +222,17 @@ def test_once_the_images_are_back_the_run_goes_on(kept, tmp_path):
     assert run(grid(), path)[0] is not None
 
 
-def test_a_new_run_may_have_other_images(kept, tmp_path):
-    grid, save, held = kept
-    run(grid(), tmp_path / "first", crash=3)
-    save("lyon", held[:-1])
-    (file, _), _ = run(grid(), tmp_path / "second")
-    assert file.n_samples == 119
-    save("lyon", held)  # the last answers are of a run that is complete
-    late = grid()
-    late.late = {"lyon": 1}
-    events = run(late, tmp_path / "third", min_sites=1)[1]
-    assert [site for event, site, detail in events if event == "failed"] == ["lyon"]
-
-
 # ------------------------------------------------------------------------------------------- jobs
+
+
+def test_another_seed_is_another_question_about_images(kept, tmp_path):
+    """The seed chooses the network at the start and the views: answers for one are for no other."""
+    grid = kept[0]
+    for number, seed in enumerate((3, 4)):
+        run(grid(), tmp_path / str(seed), deep=method(random_state=seed, min_cluster_size=5))
+        answers = [r for r in records_of(tmp_path / "lyon") if r["kind"] == "answer"]
+        assert len({record["key"] for record in answers}) == (number + 1) * (LAST + 1)
+
 
 JOB = jobs.Job("deepfeca", 5, SETTINGS, 3, wait=0.0)
 

@@ -391,3 +391,22 @@ def test_questions_that_fail_count_but_not_twice(start, monkeypatch):
             site.answer(ask(k=3))
     site.answer(ask())  # as after a failure that has passed
     assert kinds(start)[-4:] == ["question", "refusal", "question", "answer"]
+
+
+def test_sizes_tell_the_cluster_of_an_added_row(tmp_path):
+    """It is not defended: where clusters are narrow, their center is close to the row."""
+    rows = patients(201)
+    after, before = (
+        answers_about(some, tmp_path / str(len(some)), [4])[0] for some in (rows, rows[:-1])
+    )
+    nearest = ((after.centers[:, None] - before.centers) ** 2).sum(axis=2).argmin(axis=1)
+    grown = np.flatnonzero(after.counts != before.counts[nearest])
+    assert len(grown) == 1
+    assert np.allclose(after.centers[grown[0]], rows[-1], atol=3 * np.array([2.0, 0.3]))
+
+
+def test_a_scaler_for_other_columns_chooses_none(start):
+    """A site without --columns uses all of its columns, not those that a scaler names."""
+    one = Scaler(("age",), np.array([50.0]), np.array([20.0]))
+    with pytest.raises(DataError, match="is for 'age'; this site has 'age', 'dose'"):
+        start().answer(ask(scaler=one))

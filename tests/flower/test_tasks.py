@@ -132,15 +132,6 @@ def test_a_site_with_its_own_scaler_keeps_it(made, apps):
     assert "a scaler of its own" in federate(run, min_sites=3)[1].failures[0].reason
 
 
-def test_lost_sites_are_asked_again_for_statistics(apps):
-    left, good = [5, 5], apps["oslo"]
-
-    def app(message, context):
-        return left.pop() if left else good(message, context)
-
-    assert make_scaler(engine_of(apps | {"oslo": app}, retries=2)).columns == COLUMNS
-
-
 # ------------------------------------------------------------------------------------------- score
 
 
