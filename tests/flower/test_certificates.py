@@ -55,7 +55,9 @@ def company(tmp_path):
                 x509.AuthorityKeyIdentifier.from_issuer_public_key(keys[upper].public_key()),
                 *((use, host) if level == 2 else ()),
             ):
-                built = built.add_extension(extension, critical=False)
+                built = built.add_extension(
+                    extension, critical=isinstance(extension, x509.BasicConstraints)
+                )
             found.append(built.sign(keys[upper], hashes.SHA256()).public_bytes(Encoding.PEM))
         home = tmp_path / "company"
         home.mkdir()
@@ -82,7 +84,7 @@ def test_a_certificate_of_a_company_with_the_authorities_in_between(company, tls
 
 def test_a_certificate_without_the_authority_in_between(company, tls_server):
     home = company(with_chain=False)
-    with pytest.raises(FederationError):
+    with pytest.raises(FederationError, match="nor an authority whose certificate follows"):
         check(home)
     with pytest.raises(FederationError, match="is not the server of this federation"):
         processes.answers("127.0.0.1", tls_server(home), home / "ca.crt")

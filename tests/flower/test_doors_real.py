@@ -1,7 +1,6 @@
 """Who stands at the doors of a real federation: strangers, thieves, liars, and a revoked site."""
 
 import json
-import os
 import re
 import secrets
 import shutil
@@ -336,18 +335,11 @@ def test_a_revoked_site_is_out_within_ten_seconds_and_stays_out(clinic):
     wait_for(lambda: "oslo" not in clinic.connected(), "oslo to be gone")
     with pytest.raises(httpx.HTTPStatusError, match="410"):
         die(clinic.home / "oslo")  # one who has a copy of the key
-    assert time.monotonic() - began < max(10, clinic.timeouts[0] - 5)  # by the machine's pace
+    assert time.monotonic() - began < max(10, clinic.timeouts[0])  # by the machine's pace
     assert clinic.parts.pop("oslo").wait(PATIENCE) == 8
     said = " ".join(clinic.output("oslo").split())
     assert "no longer accepts the key of site oslo: it was revoked" in said
     assert list(status(clinic)["revoked"]) == ["oslo"]
-    clinic.interrupt("server", signal.SIGTERM)
-    clinic.start("server", "server", clinic.home)
-    clinic.wait_to_say("server", "Server for bern, lyon, rome, turin, zug at")
-    clinic.start_site("oslo")
-    assert clinic.parts.pop("oslo").wait(PATIENCE) == 8
-    assert "oslo: revoked on" in command(clinic, "status")
-    os.unlink(clinic.home / "server" / "revoked.json")  # for tests that come after this one
 
 
 # ----------------------------------------------------------------- the members change for good
@@ -359,14 +351,14 @@ def test_a_site_is_added_and_takes_part_and_others_are_removed(clinic):
     (clinic.home / "milan" / "policy.toml").write_text(POLICY)
     clinic.start_site("milan", data=clinic.folder / "oslo.csv")
     clinic.wait_to_say("milan", "connected to the server")
-    for name in ("lyon", "oslo", *ROGUES):
+    for name in ("lyon", *ROGUES):
         command(clinic, "remove", name)
     code, printed = clinic.run("two")
     assert code == 0, clinic.story(printed)
     assert formats.load(clinic.folder / "two", ModelFile).clients == ("bern", "milan")
-    wait_for(lambda: "site oslo was removed" in clinic.output("server"), "the server to notice")
+    wait_for(lambda: "site lyon was removed" in clinic.output("server"), "the server to notice")
     with pytest.raises(httpx.HTTPStatusError, match="410"):
-        die(clinic.home / "oslo")
+        die(clinic.home / "lyon")
     command(clinic, "remove", "milan")
     assert clinic.parts.pop("milan").wait(PATIENCE) == 8
     assert "no longer accepts the key of site milan" in " ".join(clinic.output("milan").split())
@@ -388,8 +380,8 @@ def test_a_new_key_is_accepted_and_the_old_one_refused(clinic):
 
 
 @needs()
-def test_a_restart_of_the_server_prints_no_traceback_at_a_site(clinic):
-    """It is killed, so that it can tell nobody; the site comes back by itself."""
+def test_after_a_restart_sites_come_back_without_a_traceback_and_the_revoked_one_does_not(clinic):
+    """The server is killed, so that it can tell nobody."""
     clinic.interrupt("server", signal.SIGKILL)
     wait_for(lambda: not members(clinic.home / "server"), "what the server left behind")
     command(clinic, "renew")
@@ -403,3 +395,6 @@ def test_a_restart_of_the_server_prints_no_traceback_at_a_site(clinic):
     shown = processes.greet(settings.host, settings.port, clinic.home / "bern" / "ca.crt")
     renewed = load_certificate(clinic.home / "server" / "server.crt").serial_number
     assert int(shown["serialNumber"], 16) == renewed
+    clinic.start_site("oslo")
+    assert clinic.parts.pop("oslo").wait(PATIENCE) == 8
+    assert "oslo: revoked on" in command(clinic, "status")
