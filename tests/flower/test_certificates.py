@@ -1,4 +1,4 @@
-"""A site accepts the server of its federation and no other one."""
+"""Sites accept the server of their federation alone; certificates end, and are renewed."""
 
 import shutil
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""The engine over a grid in this process: same bits, and failures that hurt nobody else."""
+"""The engine over a grid in this process: same bits, failures that hurt nobody else, retries."""
 
 import errno
 import os

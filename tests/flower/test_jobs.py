@@ -1,4 +1,4 @@
-"""A job says what a run is to do; it survives in its folder and is checked before it is submitted."""
+"""A job is checked before it is submitted; a run that was stopped stays so."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Logs as text and as JSON: levels, runs, rotation, and nothing of the data in JSON."""
+"""Logs: private, one line each, and nothing of the data in JSON."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Sites that come, go and change their keys: whole or not at all, and no old key comes back."""
+"""Federations are founded, and members change, whole or not at all; no old key comes back."""
 
 import json
 import stat

@@ -1,4 +1,4 @@
-"""Questions and answers survive the way through Flower's records; anything else is refused."""
+"""Messages of a liar: neither taken, nor unpacked, nor stored beyond the limits."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A server and a site as functions: waiting, connecting again, ending."""
+"""A server or site with files that are missing, open to others or planted does not start."""
 
 import json
 import os
