@@ -1,7 +1,6 @@
 """Which requests each port serves, and to whom, before their bodies are read."""
 
 import asyncio
-import json
 import socket
 from types import SimpleNamespace
 
@@ -134,12 +133,6 @@ def test_words_that_never_come_back_fill_no_memory(known):
     for number in range(100):
         known.note("bern", b"%d" % number, "10.0.0.1")
     assert len(known.uses["bern"].hosts) == keys.MAX_PROCESSES
-
-
-def test_a_new_server_has_seen_no_twins(home):
-    (home / "twins.json").write_text(json.dumps({"bern": {}}))
-    Keys(home, {})
-    assert read_twins(home) == {}
 
 
 def test_a_revocation_is_for_good(home):

@@ -214,3 +214,10 @@ def test_a_site_does_not_wait_for_a_pipe(clinic, started, rows, what, spoil):
         with pytest.raises(FedJigsawError, match=re.escape(str(path))):
             check(clinic / "bern", rows)
     assert not started
+
+
+def test_nothing_else_is_contacted(tmp_path):
+    found = processes.environment(tmp_path)
+    off = ("FLWR_DISABLE_UPDATE_CHECK", "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION")
+    assert found["FLWR_TELEMETRY_ENABLED"] == "0"
+    assert [found[name] for name in off] == ["1", "1"]
