@@ -156,9 +156,9 @@ class Clinic:
             self.wait_to_say(name, "connected to the server")
         wait_for(lambda: set(needed) <= set(self.connected()), "all sites to be connected")
         if not self.timeouts:
-            # To start was more work than to answer. A busy machine may still need more time: tests
-            # of a timeout try the next one where a site that is well was late.
-            first = min(max(15, round(time.monotonic() - self.began)), 60)
+            # To start was far more work than to answer. A busy machine may still need more time:
+            # tests of a timeout try the next one where a site that is well was late.
+            first = min(max(10, round((time.monotonic() - self.began) * 2 / 3)), 60)
             self.timeouts = (first, 60 + first, 240 + first)
 
     def since(self, path):
@@ -239,3 +239,13 @@ def make_shards():
         name: groups[rng.choice(3, 120, p=np.roll([0.6, 0.3, 0.1], i))] + rng.normal(size=(120, 2))
         for i, name in enumerate(NAMES)
     }
+
+
+def needs(*names):
+    """Mark a test that starts sites itself: only these are brought back before it."""
+
+    def mark(test):
+        test.needs = names
+        return test
+
+    return mark

@@ -3,14 +3,17 @@
 from copy import copy
 from types import SimpleNamespace
 
+import numpy as np
 from flwr.app import Context, Error, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
+from fedjigsaw.flower import jobs
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.site import Site
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.policy import Policy
 
 NAMES = ("bern", "lyon", "oslo")
@@ -24,6 +27,20 @@ OPEN = Policy(
 
 # Flower's processes set these before they run an app
 TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, 1, 1
+
+
+GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
+
+
+def patients(n=200, seed=0):
+    """Rows of age and dose, in four groups."""
+    rng = np.random.default_rng(seed)
+    return GROUPS[rng.integers(4, size=n)] + rng.normal(size=(n, 2)) * [2.0, 0.3]
+
+
+def records_of(home):
+    """The journal of a site."""
+    return list(Journal(home / "journal.jsonl").records())
 
 
 def context():
@@ -105,3 +122,30 @@ class LocalGrid:
             if reply is not None:
                 replies.append(reply)
         return replies
+
+
+class Control:
+    """The control of a server whose half does `work` with a job's folder, at once.
+
+    `alive` holds the runs that go on: number -> job.
+    """
+
+    def __init__(self, home):
+        self.home, self.alive = home, {}
+        self.work = lambda folder: jobs.write_result(folder, transcript={"rounds": []})
+
+    def start_run(self, app, config):
+        self.work(jobs.job_folder(self.home, config["job"]))
+        return 7
+
+    def runs_of(self, job):
+        return [number for number, name in self.alive.items() if name == job]
+
+    def status(self, run):
+        return "running" if run in self.alive else "finished"
+
+    def stop_run(self, run):
+        self.alive.pop(run, None)
+
+    def close(self):
+        pass

@@ -5,22 +5,17 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from fedjigsaw import cli, sites
-from fedjigsaw.choice.findings import Doubt
-from fedjigsaw.cli import federation, federation_run
+from fedjigsaw.cli import federation
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
 from fedjigsaw.io import formats
-from fedjigsaw.messages import Model
-from report_files import k_findings
 
 pytest.importorskip("flwr")
 from fedjigsaw.flower.certificates import make_site_key
@@ -61,53 +56,34 @@ def test_init(tmp_path):
 
     done = run("init", tmp_path / "new", "--sites", "a,b", "--host", "10.1.2.3")
     assert done.exit_code == 0, done.output
-    assert "goes to b" in done.output
-    words = " ".join(done.output.split())
-    assert (
-        "Send each site its folder over a channel you trust. It contains the site's private"
-        in words
-    )
-    assert "Keep it offline: anyone who has it can pose as the server." in words
+    assert "It contains the site's private" in " ".join(done.output.split())
     settings = folders.ServerSettings.load(tmp_path / "new" / "server")
     assert (settings.host, settings.port) == ("10.1.2.3", 9092)
 
 
 class TestPolicy:
-    def test_it_is_shown_in_words(self, clinic):
-        done = run("policy", clinic / "bern")
-        words = " ".join(done.output.replace("│", " ").split())
-        assert done.exit_code == 0, done.output
-        assert "Site bern: rules of" in words
-        assert "questions_in_all 20 Different questions that are answered" in words
-        (clinic / "bern" / "policy.toml").unlink()
-        assert "default rules" in " ".join(run("policy", clinic / "bern").output.split())
+    @pytest.fixture
+    def words(self, clinic, tmp_path):
+        (tmp_path / "a.csv").write_text("x\n1\n")
+        return ["site", clinic / "bern", "--data", tmp_path / "a.csv"]
 
-    def test_as_json(self, clinic):
+    def test_it_is_shown_with_what_is_looser_than_the_default(self, clinic):
         (clinic / "bern" / "policy.toml").write_text("rounds = 7")
+        assert "looser than the default" in " ".join(run("policy", clinic / "bern").output.split())
         found = json.loads(run("policy", clinic / "bern", "--json").output)
         assert (found["site"], found["policy"]["rounds"]) == ("bern", 7)
-        assert found["policy"].keys() == found["means"].keys()
+        assert list(found["looser"]) == ["rounds"]
 
-    def test_a_wrong_file_is_an_error_here_and_the_site_does_not_start(self, clinic, tmp_path):
-        (tmp_path / "a.csv").write_text("x\n1\n")
+    def test_a_wrong_file_is_an_error_here_and_the_site_does_not_start(self, clinic, words):
         (clinic / "bern" / "policy.toml").write_text("rounds = 'many'")
-        for words in (["policy"], ["site", "--data", tmp_path / "a.csv"]):
-            done = run(words[0], clinic / "bern", *words[1:])
-            assert isinstance(done.exception, ParameterError)
-            assert "rounds of" in str(done.exception)
-            assert "policy.toml must be an integer >= 1; got 'many'" in str(done.exception)
+        for each in (["policy", clinic / "bern"], words):
+            assert isinstance(run(*each).exception, ParameterError)
 
-    def test_a_looser_policy_needs_consent_at_the_site(self, clinic, tmp_path):
-        (tmp_path / "a.csv").write_text("x\n1\n")
-        words = ["site", clinic / "bern", "--data", tmp_path / "a.csv"]
+    def test_a_looser_policy_needs_consent_at_the_site(self, clinic, words):
         (clinic / "bern" / "policy.toml").write_text("least_cluster_size = 1\nrounds = 1000")
         done = run(*words)
         assert isinstance(done.exception, ParameterError)
-        text = str(done.exception)
-        assert "Site bern was not started" in text
-        assert "least_cluster_size = 1 (default: at least 5)" in text
-        assert "rounds = 1000 (default: at most 1)" in text
-        assert "--accept-policy" in text
+        assert "Site bern was not started" in str(done.exception)
         # the folder holds no consent, and a file that claims one is a mistake
         (clinic / "bern" / "policy.toml").write_text("rounds = 2\naccept_policy = true")
         assert "unknown keys" in str(run(*words).exception)
@@ -118,125 +94,51 @@ class TestPolicy:
         (clinic / "bern" / "policy.toml").write_text("questions_per_day = 2")
         assert "not started" not in str(run(*wrong).exception)
 
-    def test_looser_rules_are_marked(self, clinic):
-        assert "looser than" not in run("policy", clinic / "bern").output
-        (clinic / "bern" / "policy.toml").write_text("rounds = 7")
-        assert "looser than the default" in " ".join(run("policy", clinic / "bern").output.split())
-        found = json.loads(run("policy", clinic / "bern", "--json").output)
-        assert list(found["looser"]) == ["rounds"]
-
-    def test_of_a_folder_that_is_no_site(self, clinic):
-        assert isinstance(run("policy", clinic / "server").exception, FederationError)
-
-    def test_an_option_may_not_be_laxer(self, clinic, tmp_path):
-        (tmp_path / "a.csv").write_text("x\n1\n")
-        done = run("site", clinic / "bern", "--data", tmp_path / "a.csv", "--min-cluster-size", 1)
-        assert isinstance(done.exception, ParameterError)
-        assert "less than least_cluster_size = 5 in policy.toml" in str(done.exception)
+    def test_an_option_may_not_be_laxer(self, words):
+        assert isinstance(run(*words, "--min-cluster-size", 1).exception, ParameterError)
 
 
 @pytest.mark.parametrize("verb", ["run", "status"])
 def test_without_a_server(clinic, verb, tmp_path):
     more = ["-k", 3, "-o", tmp_path / "model"] if verb == "run" else []
-    done = run(verb, clinic, *more)
-    assert isinstance(done.exception, FederationError)
-    assert "is not running on this machine" in str(done.exception)
+    assert isinstance(run(verb, clinic, *more).exception, FederationError)
     (clinic / "server" / "running.json").write_text('{"control_port": 9, "secret": "s"}')
-    done = run(verb, clinic, *more)
-    assert "does not answer" in str(done.exception)
-    assert f"Start it with `fedjigsaw federation server {clinic}`." in str(done.exception)
-
-
-def test_commands_in_errors_can_be_copied_whatever_the_name_of_the_folder(clinic):
-    """A shell must read the folder as one word."""
-    odd = clinic.rename(clinic.with_name("klinik ö $x"))
-    told = [str(run("status", odd).exception)]
-    (odd / "server" / "server.key").chmod(0o644)
-    told.append(str(run("server", odd).exception))
-    start, mend = (shlex.split(re.search("`(.*?)`", text)[1]) for text in told)
-    assert start == ["fedjigsaw", "federation", "server", str(odd)]
-    assert mend == ["chmod", "600", str(odd / "server" / "server.key")]
-
-
-def test_revoke(clinic):
-    done = run("revoke", clinic, "bern")
-    assert done.exit_code == 0
-    assert "Site bern is revoked." in done.output
-    assert "Site bern was revoked before, on 20" in run("revoke", clinic, "bern").output
-    assert json.loads(run("revoke", clinic, "bern", "--json").stdout)["site"] == "bern"
+    error = run(verb, clinic, *more).exception
+    assert isinstance(error, FederationError)
+    assert "does not answer" in str(error)
 
 
 def test_sites_come_and_go(clinic, tmp_path):
-    done = run("add", clinic, "rome")
-    assert done.exit_code == 0, done.output
-    words = " ".join(done.output.split())
-    assert "clinic/rome goes to rome, over a channel you trust." in words
-    assert "contains the site's private key" in words
+    def changed(*words):
+        done = run(*words, "--json")
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
     (tmp_path / "own.pub").write_text(make_site_key()[1])
-    words = ["--public-key", tmp_path / "own.pub"]
-    done = run("add", clinic, "oslo", *words)
-    assert "The site puts its own private key there" in " ".join(done.output.split())
-    assert "Site lyon has a new key" in run("rekey", clinic, "lyon").output
-    found = json.loads(run("rekey", clinic, "lyon", "--json").stdout)
-    assert found == {"site": "lyon", "key": str(clinic / "lyon" / "site.key")}
-    assert "Site bern is removed" in run("remove", clinic, "bern").output
-    assert json.loads(run("remove", clinic, "rome", "--json").stdout)["removed"] is True
-    found = json.loads(run("add", clinic, "turin", "--json").stdout)
-    assert found == {"site": "turin", "folder": str(clinic / "turin")}
+    assert changed("add", clinic, "rome")["folder"] == str(clinic / "rome")
+    changed("add", clinic, "oslo", "--public-key", tmp_path / "own.pub")
+    assert changed("rekey", clinic, "lyon")["key"] == str(clinic / "lyon" / "site.key")
+    assert changed("remove", clinic, "rome")["removed"] is True
+    for _ in range(2):
+        assert changed("revoke", clinic, "bern")["site"] == "bern"
 
 
-def test_operators(clinic, tmp_path):
+def test_operators(clinic):
     assert "There are no operators." in run("operator", "list", clinic).output
-    done = run("operator", "add", clinic, "anna")
-    assert done.exit_code == 0, done.output
-    words = " ".join(done.output.split())
-    assert "goes to anna, over a channel you trust." in words
-    assert "It contains a private key" in words
-    assert "anna: since 20" in run("operator", "list", clinic).output
-    assert json.loads(run("operator", "list", clinic, "--json").stdout)["operators"].keys() == {
-        "anna"
-    }
-    found = json.loads(run("operator", "add", clinic, "bob", "--json").stdout)
-    assert found == {"operator": "bob", "folder": str(clinic / "bob")}
-    assert "Operator anna is removed." in run("operator", "remove", clinic, "anna").output
+    for name in ("anna", "bob"):
+        found = json.loads(run("operator", "add", clinic, name, "--json").stdout)
+        assert found == {"operator": name, "folder": str(clinic / name)}
+    assert run("operator", "remove", clinic, "anna").exit_code == 0
     assert isinstance(run("operator", "remove", clinic, "anna").exception, ParameterError)
-    assert json.loads(run("operator", "remove", clinic, "bob", "--json").stdout) == {
-        "operator": "bob"
-    }
-
-
-@pytest.mark.parametrize("verb", ["run", "status"])
-def test_an_operator_without_a_server(tmp_path, verb):
-    """The folder alone, as on another machine."""
-    from fedjigsaw.flower import founding
-    from fedjigsaw.flower.processes import free_port
-
-    founding.init(tmp_path / "clinic", ["bern"], "127.0.0.1", free_port(), b"an app")
-    run("operator", "add", tmp_path / "clinic", "anna")
-    folder = (tmp_path / "clinic" / "anna").rename(tmp_path / "anna")
-    done = run(verb, folder, *(["-k", 3, "-o", tmp_path / "m"] if verb == "run" else []))
-    assert isinstance(done.exception, FederationError)
-    assert "does not answer" in str(done.exception)
-
-
-def test_status_tells_of_certificates_that_end(capsys):
-    found = {"host": "h", "port": 1, "connected": {"bern": True, "lyon": True, "oslo": False}}
-    warnings = ["the server's certificate ends in 9 days"]
-    found |= {"revoked": {}, "twins": {}, "runs": {}, "warnings": warnings}
-    federation.print_status(found)
-    words = " ".join(capsys.readouterr().out.split())
-    assert "bern: connected lyon: connected oslo: not connected" in words
-    assert words.endswith("Warning: the server's certificate ends in 9 days.")
+    assert list(json.loads(run("operator", "list", clinic, "--json").stdout)["operators"]) == [
+        "bob"
+    ]
 
 
 def test_renew(clinic):
-    done = run("renew", clinic, "--days", 100)
-    assert done.exit_code == 0, done.output
-    assert "The server's certificate is valid until 20" in done.output
+    assert run("renew", clinic, "--days", 100).exit_code == 0
     found = json.loads(run("renew", clinic, "--new-authority", "--json").stdout)
     assert (found["new_authority"], found["sites"]) == (True, ["bern", "lyon"])
-    words = " ".join(run("renew", clinic, "--new-authority").output.split())
-    assert "server/ca.crt to every site and operator, over a channel" in words
     done = run("renew", clinic, "--new-authority", "--authority", clinic / "authority")
     assert isinstance(done.exception, ParameterError)
 
@@ -273,59 +175,33 @@ def test_bad_input(clinic, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    "words",
     [
-        (["--images", "x.npz", "--counts", "none"], "--counts is for sites that hold rows"),
-        (["--images", "x.npz", "--max-rows", "9"], "--max-rows is for sites that hold rows"),
-        (["--data", "x.csv", "--device", "cpu"], "--device is for sites that hold images"),
-        (["--data", "x.csv", "--images", "x.npz"], "Give --data or --images"),
-        (["--images", "x.npz", "--epsilon", "1"], "--epsilon is for sites that hold rows"),
-        ([], "Give --data or --images"),
+        "--images x.npz --counts none",
+        "--images x.npz --max-rows 9",
+        "--images x.npz --epsilon 1",
+        "--data a.csv --device cpu",
+        "--data a.csv --images x.npz",
+        "",
+        "--data a.csv --epsilon 1",
+        "--data a.csv --bounds 0,1",
+        "--data a.csv --epsilon 1 --bounds 0,1 --counts none",
+        "--data a.csv --epsilon 1 --bounds c.json",
+        "--data a.csv --scaler scaler.json --epsilon 1 --bounds 0,1",
+        "--data a.csv --scaler scaler.json --epsilon 1",
+        "--data a.csv --scaler scaler.json --delta 1e-7",
+        "--data a.csv --scaler scaler.json --unit site",
+        "--data a.csv --scaler scaler.json --data-set new",
     ],
 )
-def test_options_of_the_other_kind_are_refused(clinic, words, message):
-    done = run("site", clinic / "bern", *words)
-    assert isinstance(done.exception, ParameterError)
-    assert message in str(done.exception)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--epsilon", "1"], "--epsilon needs --bounds"),
-        (["--bounds", "0,1"], "--bounds is about differential privacy"),
-        (["--epsilon", "1", "--bounds", "0,1", "--counts", "none"], "--counts has no meaning"),
-        (["--epsilon", "1", "--bounds", "c.json"], "c.json has no bounds for column 'x'"),
-    ],
-)
-def test_options_of_privacy(clinic, tmp_path, monkeypatch, words, message):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.csv").write_text("x\n1\n")
-    (tmp_path / "c.json").write_text('{"y": [0, 1]}')
-    done = run("site", clinic / "bern", "--data", "a.csv", *words)
-    assert isinstance(done.exception, ParameterError)
-    assert message in str(done.exception)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--epsilon", "1", "--bounds", "0,1"], "Leave --bounds out: the schema has the range"),
-        (["--epsilon", "1"], "Column 'x' has no range in the schema"),
-        (["--delta", "1e-7"], "--delta is about differential privacy"),
-        (["--unit", "site"], "--unit is about differential privacy"),
-        (["--data-set", "new"], "--data-set needs --epsilon"),
-    ],
-)
-def test_options_of_privacy_with_a_schema(clinic, tmp_path, monkeypatch, words, message):
+def test_options_that_do_not_go_together(clinic, tmp_path, monkeypatch, words):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.csv").write_text("x\n1\n2\n")
+    (tmp_path / "c.json").write_text('{"y": [0, 1]}')
     schema = Schema((Column("x"),))
     stats = sites.measure(tmp_path / "a.csv", schema=schema, min_rows=1)
     formats.save_scaler(sites.common_scaler({"a": stats}, schema=schema), tmp_path / "scaler.json")
-    done = run("site", clinic / "bern", "--data", "a.csv", "--scaler", "scaler.json", *words)
-    assert isinstance(done.exception, ParameterError)
-    assert message in str(done.exception)
+    assert isinstance(run("site", clinic / "bern", *words.split()).exception, ParameterError)
 
 
 def test_the_page_has_no_option_that_does_not_exist():
@@ -349,65 +225,3 @@ def test_help_needs_no_flower_but_the_commands_do(clinic):
         assert code == 0, error
         assert "Usage:" in output
     assert "fedjigsaw.flower requires flwr: pip install 'fedjigsaw[flower]'" in status[2]
-
-
-def test_every_command_has_an_example_and_every_option_a_help_text():
-    for verb, command in get_command(federation.app).commands.items():
-        inner = getattr(command, "commands", {verb: command}).items()
-        for name, each in inner:
-            words = verb if name == verb else f"{verb} {name}"
-            assert f"Example: fedjigsaw federation {words} clinic" in each.help
-            for parameter in each.params:
-                assert parameter.help, parameter.name
-
-
-@pytest.fixture
-def model():
-    return formats.ModelFile(Model([[1.0]], "feca", {}, ("x",)), None, ("bern", "lyon"), 5)
-
-
-def report(model, capsys, *, n_rounds=1, as_json=False):
-    first = {"number": 0, "bytes_up": {"bern": 8, "lyon": 8}, "failures": {"oslo": "it hung"}}
-    others = [
-        {"number": i, "bytes_up": {"bern": 8, "lyon": 8}, "failures": {}}
-        for i in range(1, n_rounds)
-    ]
-    sites = ("bern", "lyon", "oslo")
-    federation_run.report(model, {"rounds": [first, *others]}, sites, Path("m"), as_json)
-    return capsys.readouterr()
-
-
-def test_a_report_says_who_is_missing(model, capsys):
-    assert json.loads(report(model, capsys, as_json=True).out)["missing"] == ["oslo"]
-    shown = report(model, capsys).out
-    assert "Site oslo did not take part." in shown
-    assert "it hung" in shown
-    assert "2 sites, 5 rows -> 1 center -> m" in shown
-    assert "missed some rounds" not in shown
-    shown = report(replace(model, partly=("lyon",)), capsys).out
-    assert "Site lyon missed some rounds. The model lists the sites." in shown
-
-
-def test_a_report_of_many_rounds_has_sums(model, capsys):
-    shown = report(model, capsys, n_rounds=20).out
-    assert shown.count("in 20 of 20 rounds") == 2
-    assert "160" in shown
-    assert "it hung" in shown
-
-
-def test_a_report_says_that_there_are_fewer_clusters(model, capsys):
-    fewer = replace(model, model=replace(model.model, params={"n_clusters": 3}))
-    assert "Only 1 of 3 clusters were found" in report(fewer, capsys).err
-
-
-def test_a_report_says_how_sure_the_number_of_clusters_is(model, capsys):
-    assert json.loads(report(model, capsys, as_json=True).out)["k"] is None
-    tensors = k_findings(2, confidence=0.3, doubts=Doubt.LEFT_OUT, background=0.1).tensors()
-    two = np.array([[1.0], [2.0]])
-    unsure = replace(model, model=replace(model.model, centers=two, tensors=tensors))
-    found = json.loads(report(unsure, capsys, as_json=True).out)["k"]
-    assert found["confidence"] == 0.3
-    shown = report(unsure, capsys)
-    assert "The number of clusters is in doubt: 2 clusters (confidence 0.30)" in shown.out
-    assert "- About 10% of the rows lie outside of all clusters." in shown.out
-    assert found["sentence"] in " ".join(shown.out.split())

@@ -44,110 +44,69 @@ def check_environment(verb, given):
             by_name[name].type_cast_value(context, value)
 
 
-class TestDockerfile:
-    def test_it_ends_as_an_ordinary_user_with_the_program_as_entry_point(self):
-        last = DOCKERFILE[DOCKERFILE.rindex("\nFROM ") :]
-        assert f"USER {USER}:{USER}" in last
-        assert 'ENTRYPOINT ["fedjigsaw"]' in last
-        assert last.index("RUN") < last.index("USER")
-
-    def test_its_extras_and_sources_are_there(self):
-        extras = re.search(r'"\.\[(.*?)\]"', DOCKERFILE)[1].split(",")
-        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-        assert {"flower", "metrics"} <= set(extras) <= set(project["optional-dependencies"])
-        allowed = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
-        for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE):
-            for source in [word for word in line.split()[:-1] if not word.startswith("--")]:
-                assert (ROOT / source).exists()
-                assert f"!{source.removeprefix('./')}" in allowed
-
-    def test_folders_that_are_mounted_belong_to_the_user(self):
-        made = re.search(r"install -d .*?\n(.*)", DOCKERFILE)[1].split()
-        for service in COMPOSE["services"].values():
-            for volume in service["volumes"]:
-                source, target, *_ = volume.split(":")
-                assert target in made or source.startswith((".", "..")), volume
+def test_the_image_ends_as_an_ordinary_user_with_the_program_as_entry_point():
+    last = DOCKERFILE[DOCKERFILE.rindex("\nFROM ") :]
+    assert f"USER {USER}:{USER}" in last
+    assert 'ENTRYPOINT ["fedjigsaw"]' in last
+    extras = re.search(r'"\.\[(.*?)\]"', DOCKERFILE)[1].split(",")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert {"flower", "metrics"} <= set(extras) <= set(project["optional-dependencies"])
+    allowed = (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+    for line in re.findall(r"^COPY (?!--from)(.*)$", DOCKERFILE, re.MULTILINE):
+        for source in [word for word in line.split()[:-1] if not word.startswith("--")]:
+            assert (ROOT / source).exists()
+            assert f"!{source.removeprefix('./')}" in allowed
 
 
-class TestCompose:
-    @pytest.mark.parametrize("name", COMPOSE["services"])
-    def test_every_part_is_confined(self, name):
-        part = COMPOSE["services"][name]
+def test_every_part_of_compose_is_confined_and_its_variables_are_those_of_the_program():
+    made = re.search(r"install -d .*?\n(.*)", DOCKERFILE)[1].split()
+    for name, part in COMPOSE["services"].items():
         assert part["read_only"] is True
         assert part["user"] == f"{USER}:{USER}"
         assert part["cap_drop"] == ["ALL"]
-        assert part["security_opt"] == ["no-new-privileges:true"]
         assert not part.get("ports")
-
-    def test_commands_and_variables_are_those_of_the_program(self):
-        parts = {n: s for n, s in COMPOSE["services"].items() if n != "setup"}
-        assert len(parts) == 4
-        for part in parts.values():
-            assert part["command"][0] == "federation"
-            check_environment(part["command"][1], part["environment"])
-            assert part["depends_on"]["setup"]["condition"] == "service_completed_successfully"
-
-    def test_each_site_has_a_volume_of_its_own(self):
-        sites = ["bern", "lyon", "oslo"]
-        for name in sites:
-            assert COMPOSE["services"][name]["volumes"] == [f"{name}:/site"]
-        assert set(COMPOSE["volumes"]) == {"server", *sites}
-
-    def test_files_that_are_mounted_exist(self):
-        for volume in COMPOSE["services"]["setup"]["volumes"]:
-            if volume.startswith("."):
-                assert (DEPLOY / volume.split(":")[0]).exists(), volume
-
-    def test_the_probe_asks_the_port_of_the_part(self):
-        for name in ("server", "bern", "lyon", "oslo"):
-            part = COMPOSE["services"][name]
-            port = next(v for k, v in part["environment"].items() if k.endswith("METRICS_PORT"))
-            assert f"http://127.0.0.1:{port}/ready" in part["healthcheck"]["test"][-1]
-
-    def test_the_command_in_the_comment_works(self):
-        text = (DEPLOY / "compose.yaml").read_text()
-        words = re.search(r"exec server fedjigsaw federation run (.*)", text)[1]
-        asked = COMMANDS["run"].make_context("run", shlex.split(words)).params
-        assert int(asked["k"]) >= 1
+        for volume in part["volumes"]:
+            source, target, *_ = volume.split(":")
+            assert target in made or (DEPLOY / source).exists(), volume
+        if name == "setup":
+            continue
+        check_environment(part["command"][1], part["environment"])
+        port = next(v for k, v in part["environment"].items() if k.endswith("METRICS_PORT"))
+        assert f"http://127.0.0.1:{port}/ready" in part["healthcheck"]["test"][-1]
 
 
-class TestUnits:
-    def test_systemd_accepts_them(self, tmp_path):
-        """The program and the script are where the tests have them."""
-        if shutil.which("systemd-analyze") is None:
-            pytest.skip("systemd-analyze is not installed")
-        command = Path(sys.executable).parent / "fedjigsaw"
-        for path in UNITS:
-            text = path.read_text()
-            text = text.replace("/opt/fedjigsaw/bin/fedjigsaw-weekly", str(DEPLOY / "weekly.sh"))
-            text = text.replace("/opt/fedjigsaw/bin/fedjigsaw ", f"{command} ")
-            (tmp_path / path.name.replace("@", "@bern")).write_text(text)
-        words = ["systemd-analyze", "verify", "--man=no", *sorted(tmp_path.iterdir())]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=60)
-        assert (done.returncode, done.stderr) == (0, "")
-
-    @pytest.mark.parametrize("path", UNITS[:-1], ids=lambda path: path.name)
-    def test_they_run_the_program_as_an_ordinary_user(self, path):
+def test_systemd_accepts_the_units(tmp_path):
+    """The program and the script are where the tests have them."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    command = Path(sys.executable).parent / "fedjigsaw"
+    for path in UNITS:
         text = path.read_text()
-        assert "User=fedjigsaw\n" in text
-        for line in ("ProtectSystem=strict", "NoNewPrivileges=yes", "CapabilityBoundingSet="):
-            assert f"{line}\n" in text
-        start = re.search(r"^ExecStart=/opt/fedjigsaw/bin/(.*)$", text, re.MULTILINE)[1].split()
-        if start[0] == "fedjigsaw":
-            verb, *words = start[2:]
-            assert words[0] == "--config"
-            assert {w.removeprefix("--") for w in words if w.startswith("--")} <= {"config"}
-            assert verb in COMMANDS
+        text = text.replace("/opt/fedjigsaw/bin/fedjigsaw-weekly", str(DEPLOY / "weekly.sh"))
+        text = text.replace("/opt/fedjigsaw/bin/fedjigsaw ", f"{command} ")
+        (tmp_path / path.name.replace("@", "@bern")).write_text(text)
+    words = ["systemd-analyze", "verify", "--man=no", *sorted(tmp_path.iterdir())]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
 
-    def test_options_of_the_weekly_run_exist(self):
-        text = (DEPLOY / "systemd/run.env").read_text()
-        options = text[text.index("-k 4") :].splitlines()[0]
-        words = ["clinic", "-o", "m", *shlex.split(options)]
-        assert COMMANDS["run"].make_context("run", words).params["k"] == 4
 
-    def test_the_timer_is_weekly(self):
-        text = (DEPLOY / "systemd" / "fedjigsaw-run.timer").read_text()
-        assert "OnCalendar=Mon " in text
+@pytest.mark.parametrize("path", UNITS[:-1], ids=lambda path: path.name)
+def test_units_run_the_program_as_an_ordinary_user(path):
+    text = path.read_text()
+    for line in ("User=fedjigsaw", "ProtectSystem=strict", "NoNewPrivileges=yes"):
+        assert f"{line}\n" in text
+    start = re.search(r"^ExecStart=/opt/fedjigsaw/bin/(.*)$", text, re.MULTILINE)[1].split()
+    if start[0] == "fedjigsaw":
+        assert (start[2] in COMMANDS, start[3]) == (True, "--config")
+
+
+@pytest.mark.parametrize(
+    ("file", "found"), [("compose.yaml", r"federation run (.*)"), ("systemd/run.env", r"(-k 4.*)")]
+)
+def test_the_runs_that_are_shown_exist(file, found):
+    words = shlex.split(re.search(found, (DEPLOY / file).read_text())[1])
+    words = words if "-o" in words else ["clinic", "-o", "m", *words]
+    assert COMMANDS["run"].make_context("run", words).params["k"]
 
 
 def test_alerts_ask_for_metrics_that_exist(clinic):
@@ -175,36 +134,39 @@ def test_scripts_are_valid_and_executable(name):
     assert (DEPLOY / name).stat().st_mode & 0o111
 
 
-@pytest.mark.parametrize(("key", "alarm"), [("server/server.key", True), ("operator.key", False)])
-def test_weekly_alarm_needs_the_summaries_of_the_server(tmp_path, key, alarm):
+@pytest.fixture
+def weekly(tmp_path):
+    """Run the weekly script with another program; return its exit code, models and calls."""
     programs, federation, models = (tmp_path / name for name in ("bin", "federation", "models"))
-    programs.mkdir()
-    (federation / key).parent.mkdir(parents=True)
-    (federation / key).touch()
-    models.mkdir()
-    (models / "latest.model").symlink_to("old.model")
-    (models / "old.model").touch()
-    fake = programs / "fedjigsaw"
-    fake.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n')
-    fake.chmod(0o755)
-    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
-    subprocess.run(["sh", DEPLOY / "weekly.sh", federation, models, "-k", "4"], env=env, check=True)
-    run, diff = (tmp_path / "calls").read_text().splitlines()
+
+    def do(script, key="server/server.key"):
+        programs.mkdir()
+        models.mkdir()
+        (federation / key).parent.mkdir(parents=True)
+        (federation / key).touch()
+        (models / "old.model").touch()
+        (models / "latest.model").symlink_to("old.model")
+        fake = programs / "fedjigsaw"
+        fake.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/calls\n{script}')
+        fake.chmod(0o755)
+        env = {"PATH": f"{programs}:{os.environ['PATH']}"}
+        done = subprocess.run(["sh", DEPLOY / "weekly.sh", federation, models, "-k", "4"], env=env)
+        return done.returncode, models, (tmp_path / "calls").read_text().splitlines()
+
+    return do
+
+
+@pytest.mark.parametrize(("key", "alarm"), [("server/server.key", True), ("operator.key", False)])
+def test_weekly_alarm_needs_the_summaries_of_the_server(weekly, key, alarm):
+    code, models, (run, diff) = weekly("", key)
+    assert code == 0
     assert f"--like {models}/old.model -k 4" in run
     assert diff.endswith("--alarm 2") == alarm
 
 
-@pytest.mark.parametrize("is_published", [True, False])
-def test_the_weekly_model_of_a_run_with_a_strange_site_is_the_latest(tmp_path, is_published):
+@pytest.mark.parametrize(("publish", "is_published"), [("touch $5\n", True), ("", False)])
+def test_the_weekly_model_of_a_run_with_a_strange_site_is_the_latest(weekly, publish, is_published):
     """With --strict, there is no model."""
-    programs, federation, models = (tmp_path / name for name in ("bin", "federation", "models"))
-    for folder in (programs, federation, models):
-        folder.mkdir()
-    fake = programs / "fedjigsaw"
-    publish = "touch $5\n" if is_published else ""
-    fake.write_text(f"#!/bin/sh\n{publish}exit 11\n")
-    fake.chmod(0o755)
-    env = {"PATH": f"{programs}:{os.environ['PATH']}"}
-    done = subprocess.run(["sh", DEPLOY / "weekly.sh", federation, models, "-k", "4"], env=env)
-    assert done.returncode == 11
-    assert (models / "latest.model").exists() == is_published
+    code, models, _ = weekly(f'[ "$2" = run ] || exit 0\n{publish}exit 11\n')
+    assert code == 11
+    assert (os.readlink(models / "latest.model") != "old.model") == is_published

@@ -3,12 +3,13 @@
 import socket
 import ssl
 import threading
+from contextlib import suppress
 
 import numpy as np
 import pytest
 
-from fedjigsaw.flower import engine
-from flower_doubles import NAMES
+from fedjigsaw.flower import engine, jobs
+from flower_doubles import NAMES, Control
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def shards():
     }
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Poll often: all sites are in this process."""
     monkeypatch.setattr(engine, "POLL_SECONDS", 0.01)
@@ -36,19 +37,13 @@ def tls_server():
     def start(folder, host="127.0.0.1"):
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(folder / "server.crt", folder / "server.key")
-        listener = socket.create_server((host, 0))
+        listener = tls.wrap_socket(socket.create_server((host, 0)), server_side=True)
         listeners.append(listener)
 
         def serve():
-            while True:
-                try:
-                    plain, _ = listener.accept()
-                except OSError:
-                    return
-                try:
-                    tls.wrap_socket(plain, server_side=True).close()
-                except OSError:
-                    plain.close()
+            while listener.fileno() >= 0:
+                with suppress(OSError):
+                    listener.accept()[0].close()
 
         threading.Thread(target=serve, daemon=True).start()
         return listener.getsockname()[1]
@@ -56,3 +51,13 @@ def tls_server():
     yield start
     for listener in listeners:
         listener.close()
+
+
+@pytest.fixture
+def control(clinic, monkeypatch):
+    """A server that is said to run: see Control."""
+    home = clinic / "server"
+    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
+    control = Control(home)
+    monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
+    return control

@@ -1,43 +1,31 @@
 """DeepFeCA over Flower, on a grid in this process: same bits, and what may leave a site of images."""
 
-import json
-import tomllib
-
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
 from dataclasses import replace
 from types import SimpleNamespace
 
-from fedjigsaw import cli
-from fedjigsaw.deep import DeepFeCA, checkpoint, images
-from fedjigsaw.deep.recipes import RECIPES
+from fedjigsaw.deep import DeepFeCA, images
 from fedjigsaw.deep.site import ImageSite
-from fedjigsaw.errors import MessageError, ParameterError, QuorumError
-from fedjigsaw.flower import jobs, records
+from fedjigsaw.errors import QuorumError
+from fedjigsaw.flower import records
 from fedjigsaw.flower.agreement import OTHER_SIZE
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import FlowerEngine
-from fedjigsaw.flower.places import ServerPlace
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.rounds import federate
-from fedjigsaw.flower.site import load_site
-from fedjigsaw.io import formats
-from fedjigsaw.messages import Broadcast, Model
+from fedjigsaw.messages import Broadcast
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.policy import Policy
-from fedjigsaw.report.inspection import describe
 from flower_doubles import LocalGrid
-from pages_as_code import blocks, page, section
 
 NAMES = ("bern", "lyon")
 QUICK = {"network": "small", "n_rounds": 2, "local_epochs": 1, "batch_size": 32, "device": "cpu"}
 
 
-pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("quick")]
+pytestmark = pytest.mark.deep
 
 
 @pytest.fixture(scope="module")
@@ -178,125 +166,3 @@ def test_a_site_that_lies_about_the_size_of_its_images_is_set_aside(folder):
     file, transcript = run(folder, deep, 2, ("aosta", *NAMES), {"aosta": lie})
     assert [failure.reason for failure in transcript.failures] == [OF_SIZE]
     assert file.partly == ("aosta",)
-
-
-def test_a_site_that_tells_no_size_is_set_aside(folder):
-    def silent(tensors):
-        return {name: tensor for name, tensor in tensors.items() if name != "image_size"}
-
-    deep = made(5, n_rounds=1, random_state=0)
-    file, transcript = run(folder, deep, 1, first={"bern": silent})
-    assert transcript.failures[0].client == "bern"
-    assert file.model.tensors["image_size"].tolist() == [8, 8]
-
-
-def test_a_site_of_images_by_options(folder):
-    options = {"kind": "images", "name": "bern", "data": str(folder / "bern.npz"), "device": "cpu"}
-    site = load_site(json.loads(json.dumps(options)))
-    site.check()
-    with pytest.raises(ParameterError, match="holds images"):
-        site.answer(Question(Broadcast(0, 0), "feca", {"n_clusters": 3}))
-
-
-def test_what_a_run_of_it_may_be():
-    job = jobs.Job("deepfeca", [6, 4], {"network": "small"}, 7)
-    assert job.make_method().configuration() == (
-        DeepFeCA.from_settings(
-            {"n_clusters": [6, 4], "network": "small", "random_state": 7}
-        ).configuration()
-    )
-    too_large = {"ema": 0.9}  # two networks in one message
-    for bad in (
-        {"colour": 1}, {"network": "none"}, {"clusterer": "none"}, {"clusterer": "central"},
-        {"n_clusters": 9}, {"random_state": 5}, too_large,
-    ):  # fmt: skip
-        with pytest.raises(ParameterError):
-            jobs.Job("deepfeca", 3, bad).make_method()
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_the_rules_of_the_page_allow_a_whole_run_of_a_recipe(recipe):
-    text = section(page("docs/federation.md"), "Images: a network that learns from all sites")
-    (rules,) = blocks(text, "toml")
-    policy = Policy.from_values(tomllib.loads(rules), "the page", known=["deepfeca"])
-    deep = DeepFeCA.from_settings(RECIPES[recipe])
-    last = deep.total_rounds - 1
-    for number in (0, last):
-        policy.check_question(
-            "deepfeca",
-            deep.configuration(),
-            total_rounds=deep.total_rounds,
-            number=number,
-            model=number > 0,
-        )
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe_is_all_but_its_number_of_clusters(recipe, clinic, monkeypatch, tmp_path):
-    asked = []
-
-    def run(self, job, *_, **__):
-        asked.append(job)
-        raise QuorumError("seen")
-
-    monkeypatch.setattr(ServerPlace, "run", run)
-    words = f"federation run {clinic} --method deepfeca -k 20,20 -p n_rounds=3 -o {tmp_path}/model"
-    done = CliRunner().invoke(cli.app, [*words.split(), "--recipe", recipe])
-    assert isinstance(done.exception, QuorumError), done.output
-    expected = RECIPES[recipe] | {"n_clusters": [20, 20], "n_rounds": 3}
-    found = asked[0].make_method().configuration()
-    assert {name: found[name] for name in expected} == expected
-    done = CliRunner().invoke(
-        cli.app, [*words.replace("deepfeca", "jigsaw").split(), "--recipe", recipe]
-    )
-    assert "--recipe is for deepfeca" in str(done.exception)
-
-
-def test_a_model_that_is_too_large_is_told_at_the_server(monkeypatch):
-    monkeypatch.setattr(records, "MAX_MESSAGE_BYTES", 1000)
-    model = Model(np.zeros((1, 1)), tensors={"weights.a": np.zeros(500, np.float32)})
-    with pytest.raises(MessageError, match="at most 1000 bytes"):
-        records.pack_question(
-            Question(Broadcast(1, 0, replace(model, feature_names=("x",))), "deepfeca")
-        )
-
-
-def test_the_model_is_for_all_commands_of_deep(folder, tmp_path):
-    deep = made(5, random_state=3)
-    file, _ = run(folder, deep)
-    path = tmp_path / "model"
-    formats.save(file, path)
-    assert "Weights of a network: " in "\n".join(describe(file, 0))
-    loaded = checkpoint.load(path)
-    assert loaded.state.model == file.model
-    assert loaded.state.round == 2
-    assert loaded.about == {"clients": list(NAMES), "n_images": 160, "image_size": [8, 8]}
-    out = tmp_path / "features.npy"
-    words = ["deep", "embed", "digits", "--model", path, "-o", out, "--device", "cpu"]
-    done = CliRunner().invoke(cli.app, list(map(str, words)))
-    assert done.exit_code == 0, done.output
-    expected = loaded.method.transform(images.load("digits").train)
-    np.testing.assert_array_equal(np.load(out), expected)
-    for words in (
-        ["deep", "evaluate", path, "--data", "digits", "--device", "cpu"],
-        ["deep", "export", path, "-o", tmp_path / "network.safetensors"],
-    ):
-        done = CliRunner().invoke(cli.app, list(map(str, words)))
-        assert done.exit_code == 0, done.output
-
-
-def test_a_model_with_weights_of_another_shape_is_no_checkpoint(folder, tmp_path):
-    file, _ = run(folder, made(5, n_rounds=1, random_state=3))
-    tensors = {**file.model.tensors, "weights.stem_norm.bias": np.zeros(3, np.float32)}
-    formats.save(replace(file, model=replace(file.model, tensors=tensors)), tmp_path / "model")
-    with pytest.raises(
-        MessageError, match=r"model is not .* weights\.stem_norm\.bias .* got float32"
-    ):
-        checkpoint.load(tmp_path / "model")
-
-
-def test_a_model_of_rows_is_no_checkpoint(tmp_path):
-    path = tmp_path / "model"
-    formats.save(formats.ModelFile(Model([[1.0]], "feca", {}, ("x",)), None, ("a",), 1), path)
-    with pytest.raises(MessageError, match="written by `fedjigsaw deep train`"):
-        checkpoint.load(path)

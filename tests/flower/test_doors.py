@@ -1,22 +1,41 @@
 """Which requests each port serves, and to whom, before their bodies are read."""
 
+import asyncio
+import socket
 from types import SimpleNamespace
 
 import pytest
-from cryptography.hazmat.primitives.serialization import load_ssh_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    PublicFormat,
+    load_ssh_private_key,
+)
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
-from fedjigsaw.flower import folders, members, patches
+from fedjigsaw.errors import FederationError
+from fedjigsaw.flower import folders, gate, keys, members, operator_protocol, operators
 from fedjigsaw.flower.certificates import make_site_key
-from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
-from fedjigsaw.flower.gate import MAX_REQUEST, SMALL_REQUEST, RefusedError
+from fedjigsaw.flower.doors import SiteDoor
+from fedjigsaw.flower.gate import (
+    MAX_REQUEST,
+    SMALL_REQUEST,
+    Listener,
+    RefusedError,
+    Room,
+    Visit,
+    body_size,
+)
 from fedjigsaw.flower.keys import Keys, read_twins
+from fedjigsaw.flower.operator_door import OperatorDoor
+from fedjigsaw.flower.operator_protocol import PATH, TOLERANCE, fingerprint, sign
 
 
 def scope(path, headers=(), size=5):
     length = (b"content-length", str(size).encode())
     return {
         "type": "http",
+        "method": "POST",
         "path": path,
         "client": ("10.0.0.7", 5),
         "headers": [length, *dict(headers).items()],
@@ -65,17 +84,6 @@ def test_a_site_is_known_by_its_signature(site_door, bern):
     assert outcome(site_door, path, old) == 401
 
 
-def test_the_port_for_sites_serves_sites_alone(site_door, bern):
-    others = [
-        "/v1/control/start-run",
-        "/v1/runtime/acquire-task",
-        "/docs",
-        "/health",
-        "//v1/fleet/",
-    ]
-    assert {outcome(site_door, path, bern) for path in others} == {404}
-
-
 def test_only_objects_may_be_large(site_door, bern):
     push, pull = "/v1/fleet/push-object", "/v1/fleet/pull-messages"
     assert outcome(site_door, push, bern, size=MAX_REQUEST) == "bern"
@@ -84,28 +92,9 @@ def test_only_objects_may_be_large(site_door, bern):
     assert outcome(site_door, pull, bern, size=SMALL_REQUEST + 1) == 413
 
 
-def test_a_revoked_site_is_refused(site_door, bern, clinic):
-    members.revoke(clinic / "server", "bern")
-    gone = []
-    refresh(site_door, gone)
-    assert outcome(site_door, "/v1/fleet/pull-messages", bern) == 410
-    assert gone == ["bern"]
-
-
 def refresh(door, gone):
     """Let a door see what has changed, and note which sites lose their connection."""
     door.keys.refresh(lambda name, key: None, lambda name, key: gone.append(name))
-
-
-def test_a_new_site_is_admitted_and_a_removed_one_is_not(site_door, bern, clinic):
-    path, home = "/v1/fleet/pull-messages", clinic / "server"
-    rome = signed((members.add(home, "rome") / "site.key").read_bytes())
-    members.remove(home, "bern")
-    assert [outcome(site_door, path, of) for of in (rome, bern)] == [412, "bern"]
-    gone = []
-    refresh(site_door, gone)
-    assert [outcome(site_door, path, of) for of in (rome, bern)] == ["rome", 410]
-    assert gone == ["bern"]
 
 
 def test_a_new_key_takes_the_place_of_the_old_one_also_of_a_revoked_site(site_door, bern, clinic):
@@ -119,55 +108,229 @@ def test_a_new_key_takes_the_place_of_the_old_one_also_of_a_revoked_site(site_do
     assert [outcome(door, path, of) for of in (new, bern)] == ["bern", 410]  # after a restart
 
 
-def test_a_new_key_has_no_twin(site_door, bern, clinic):
-    path, home = "/v1/fleet/pull-messages", clinic / "server"
-    for process in (b"1", b"2") * 3:
-        site_door.admit(scope(path, {**bern, b"fedjigsaw-process": process}))
-    assert list(read_twins(home)) == ["bern"]
-    new = signed(members.rekey(home, "bern").read_bytes())
-    refresh(site_door, [])
+@pytest.fixture
+def home(clinic):
+    return clinic / "server"
+
+
+@pytest.fixture
+def known(home):
+    return Keys(home, {"bern": "a key", "lyon": "another"})
+
+
+def test_a_site_that_restarts_has_no_twin(known, home):
+    for process in (b"1", b"1", b"2", b"2", b"3", b"3"):
+        assert not known.note("bern", process, "10.0.0.1")
     assert read_twins(home) == {}
-    visit = site_door.admit(scope(path, {**new, b"fedjigsaw-process": b"1"}))
-    assert (b"fedjigsaw-notice", b"twin") not in visit.headers
 
 
-def test_the_answer_to_a_site_says_that_its_key_has_a_twin(site_door, bern):
-    def visit(process):
-        headers = {**bern, b"fedjigsaw-process": process}
-        return site_door.admit(scope("/v1/fleet/pull-messages", headers)).headers
-
-    twin = (b"fedjigsaw-notice", b"twin")
-    assert [twin in visit(process) for process in (b"1", b"2", b"1")] == [False] * 3
-    assert twin in visit(b"2")
+def test_a_thief_who_sends_no_word_is_a_twin_too(known):
+    notes = [known.note("bern", word, "10.0.0.1") for word in (b"1", b"", b"1", b"", b"1")]
+    assert notes == [False, False, False, True, True]
 
 
-def private_door(secret):
-    return PrivateDoor(lambda token: token == "a token", secret)
+def test_words_that_never_come_back_fill_no_memory(known):
+    for number in range(100):
+        known.note("bern", b"%d" % number, "10.0.0.1")
+    assert len(known.uses["bern"].hosts) == keys.MAX_PROCESSES
+
+
+def test_a_revocation_is_for_good(home):
+    assert members.revoke(home, "bern")
+    assert not members.revoke(home, "bern")
+    assert list(members.read_revoked(home)) == ["bern"]
+    assert Keys(home, {"bern": "a key"}).revoked == {"bern"}
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"bern": 1}', "[" * 100_000])
+def test_revocations_that_cannot_be_read_stop_the_server(home, content):
+    (home / "revoked.json").write_text(content)
+    with pytest.raises(FederationError, match="revoked"):
+        Keys(home, {})
 
 
 @pytest.mark.parametrize(
-    ("path", "headers", "who"),
+    ("headers", "status"),
     [
-        ("/v1/control/start-run", {b"fedjigsaw-secret": b"right"}, "control"),
-        ("/v1/control/start-run", {b"fedjigsaw-secret": b"wrong"}, 401),
-        ("/v1/control/start-run", {b"fedjigsaw-secret": b""}, 401),
-        ("/v1/control/start-run", {}, 401),
-        ("/v1/control/start-run", {patches.TOKEN_HEADER: b"a token"}, 401),
-        ("/v1/runtime/pull-task-input", {patches.TOKEN_HEADER: b"a token"}, "app a token"),
-        ("/v1/runtime/pull-task-input", {patches.TOKEN_HEADER: b"another \xff"}, 401),
-        ("/v1/runtime/pull-task-input", {b"fedjigsaw-secret": b"right"}, 401),
-        ("/v1/runtime/acquire-task", {}, "processes that start apps"),
-        ("/v1/fleet/pull-messages", {b"fedjigsaw-secret": b"right"}, 404),
-        ("/docs", {}, 404),
-        ("/health", {}, 404),
+        ([(b"content-length", b"5")], None),
+        ([(b"Content-Length", b"100")], None),
+        ([(b"content-length", b"101")], 413),
+        ([(b"content-length", b"9" * 5000)], 413),
+        ([(b"transfer-encoding", b"chunked")], 411),
+        ([(b"content-length", b"5"), (b"Transfer-Encoding", b"chunked")], 411),
+        ([(b"content-length", b"-5")], 411),
+        ([(b"content-length", b"5")] * 2, 411),
+        ([], 411),
     ],
 )
-def test_the_private_port_serves_who_has_a_secret(path, headers, who):
-    assert outcome(private_door("right"), path, headers) == who
-    if path.startswith("/v1/control/"):
-        assert outcome(private_door(None), path, headers) == 404  # a site controls no runs
+def test_a_body_has_a_length_within_the_limit(headers, status):
+    if status is None:
+        assert body_size({"headers": headers}, 100) in (5, 100)
+    else:
+        with pytest.raises(RefusedError) as refusal:
+            body_size({"headers": headers}, 100)
+        assert refusal.value.status == status
 
 
-def test_who_shows_nothing_sends_little():
-    path = "/v1/runtime/acquire-task"
-    assert outcome(private_door("right"), path, size=SMALL_REQUEST + 1) == 413
+def test_idle_strangers_do_not_keep_a_site_out(monkeypatch):
+    """The oldest connection without a key makes place; one with a key stays."""
+    monkeypatch.setattr(gate, "MAX_STRANGERS", 3)
+    monkeypatch.setattr(gate, "MAX_AT_ONCE", 2)
+    with Listener(socket.AF_INET) as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        ends, accepted = [], []
+
+        def connect(sender=None):
+            ends.append(socket.create_connection(listener.getsockname()))
+            accepted.append(listener.accept()[0])
+            if sender:
+                listener.welcome(ends[-1].getsockname(), sender)
+
+        def is_open(end):
+            end.settimeout(0.1)
+            try:
+                return end.recv(1) != b""
+            except TimeoutError:
+                return True
+
+        connect("bern")
+        for _ in range(4):
+            connect()
+        connect("bern")
+        connect("bern")
+        # the oldest of three connections of bern, and two strangers that made place
+        assert [is_open(end) for end in ends] == [False] * 3 + [True] * 4
+        for one in (*ends, *accepted):
+            one.close()
+        connect()
+        assert len(listener.visitors) == 1  # closed ones are forgotten
+        for one in (*ends, *accepted):
+            one.close()
+
+
+START = PATH + "start"
+
+
+@pytest.fixture
+def anna(clinic):
+    return operators.load_key(operators.add(clinic / "server", "anna"))
+
+
+@pytest.fixture
+def door(clinic, site_door):
+    known = operators.Operators(clinic / "server")
+    return OperatorDoor(known, lambda address, sender: None, site_door)
+
+
+def head(key, path=START, body=b"{}", word="w"):
+    return {name.encode(): v.encode() for name, v in sign(key, path, body, word).items()}
+
+
+def test_an_operator_is_known_by_the_signature(door, anna):
+    assert outcome(door, START, head(anna)) == "operator anna"
+    assert outcome(door, START, head(Ed25519PrivateKey.generate())) == 412
+    assert outcome(door, START, {}) == 401
+
+
+def test_a_request_counts_once(door, anna):
+    headers = head(anna)
+    assert outcome(door, START, headers) == "operator anna"
+    assert outcome(door, START, headers) == 401
+    assert outcome(door, START, {**headers, b"fedjigsaw-nonce": b"0" * 32}) == 401  # it is signed
+
+
+def test_whatever_was_signed_may_not_be_changed(door, anna):
+    for name in head(anna):
+        headers = head(anna)
+        value = headers[name]
+        for other in (b"", b"x", b"\xff", b"9" * 5000, value[:-1], value + b"0", b"0" + value):
+            assert outcome(door, START, {**headers, name: other}) in (401, 412), (name, other)
+        assert outcome(door, START, {n: v for n, v in headers.items() if n != name}) in (401, 412)
+    assert outcome(door, PATH + "stop", head(anna)) == 401  # for another path
+    # a known key's name over the signature of another
+    stranger = Ed25519PrivateKey.generate()
+    assert (
+        outcome(
+            door,
+            START,
+            {**head(stranger), b"fedjigsaw-operator": head(anna)[b"fedjigsaw-operator"]},
+        )
+        == 401
+    )
+
+
+@pytest.mark.parametrize("seconds", [-3600, -TOLERANCE - 5, TOLERANCE + 5, 1e6])
+def test_a_request_is_of_now(door, anna, monkeypatch, seconds):
+    now = operator_protocol.time()
+    monkeypatch.setattr(operator_protocol, "time", lambda: now + seconds)
+    headers = head(anna)
+    monkeypatch.undo()
+    assert outcome(door, START, headers) == 401
+
+
+def test_an_operators_key_is_no_key_of_a_site(door, anna):
+    """Neither in the way operators sign, nor in that of sites."""
+    from base64 import b64encode
+
+    from flwr.common.constant import TIMESTAMP_HEADER
+    from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
+    from flwr.supercore.date import now
+
+    path = "/v1/fleet/pull-messages"
+    assert outcome(door, path, head(anna, path)) == 401
+    moment = now().isoformat()
+    public = anna.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    headers = {
+        FLEET_HTTP_PUBLIC_KEY_HEADER: b64encode(public),
+        FLEET_HTTP_SIGNATURE_HEADER: b64encode(anna.sign(moment.encode())),
+        TIMESTAMP_HEADER: moment.encode(),
+    }
+    assert outcome(door, path, {name.encode(): v for name, v in headers.items()}) == 401
+
+
+def test_a_sites_key_is_no_key_of_an_operator(door, bern, anna):
+    assert outcome(door, "/v1/fleet/pull-messages", bern) == "bern"  # it is right for a site
+    assert outcome(door, START, bern) == 401
+    assert outcome(door, START, {**bern, **head(Ed25519PrivateKey.generate())}) == 412
+
+
+def test_a_running_server_notices_who_is_added_and_removed(clinic):
+    home = clinic / "server"
+    known = operators.Operators(home)
+    key = fingerprint(operators.load_key(operators.add(home, "anna")).public_key())
+    assert known.find(key).name == "anna"
+    assert known.find("0" * 64) is None
+    operators.remove(home, "anna")
+    assert known.find(key) is None
+    (clinic / "anna").rename(clinic / "old")
+    operators.add(home, "anna")  # the same name with another key
+    assert known.find(key) is None
+
+
+def test_large_requests_wait_for_one_another_and_small_ones_do_not():
+    """One large body of each sender at a time, and two in all."""
+    large = MAX_REQUEST
+
+    async def story():
+        room, log, go = Room(), [], asyncio.Event()
+
+        async def send(sender, size, name):
+            async with room.of(Visit(sender, size)):
+                log.append(name)
+                await go.wait()
+
+        wanted = [("a", large, "a1"), ("a", large, "a2"), ("b", large, "b1"), ("c", large, "c1")]
+        wanted.append(("a", 9, "small"))
+        tasks = [asyncio.create_task(send(*one)) for one in wanted]
+        await asyncio.sleep(0.05)
+        first = list(log)
+        go.set()
+        await asyncio.gather(*tasks)
+        return first, sorted(log), room
+
+    first, log, room = asyncio.run(story())
+    assert first == ["a1", "b1", "small"]
+    assert log == ["a1", "a2", "b1", "c1", "small"]
+    assert not room.requests
+    assert not room.large

@@ -2,10 +2,7 @@
 
 import http.client
 import json
-import os
-import socket
 import time
-from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,15 +11,10 @@ import pytest
 pytest.importorskip("flwr")
 parser = pytest.importorskip("prometheus_client.parser")
 
-from fedjigsaw.errors import FederationError  # noqa: E402
 from fedjigsaw.flower import metrics  # noqa: E402
-from fedjigsaw.flower.counts import JournalCounts, RunCounts, is_connected, noting_contact  # noqa: E402
 from fedjigsaw.flower.processes import free_port  # noqa: E402
-from fedjigsaw.privacy import journal as journal_module  # noqa: E402
 from fedjigsaw.privacy.journal import Journal  # noqa: E402
 from fedjigsaw.privacy.policy import Policy  # noqa: E402
-
-pytestmark = pytest.mark.federation
 
 
 def get(port, path, **headers):
@@ -46,14 +38,6 @@ def values(text):
 def answer(journal, key, data_set="d", size=100, **more):
     number = journal.add("question", method="jigsaw")["n"]
     journal.add("answer", to=number, key=key, data_set=data_set, bytes=size, **more)
-
-
-class HoursAgo(datetime):
-    """A clock that is hours behind."""
-
-    @classmethod
-    def now(cls, tz=None):
-        return datetime.now(tz) - timedelta(hours=3)
 
 
 @pytest.fixture
@@ -89,49 +73,6 @@ class TestSite:
         assert found["connected"] == 0
         assert "epsilon_left" not in found
 
-    def test_each_line_is_read_once_and_half_a_line_not_yet(self, site):
-        counts = JournalCounts(site.home)
-        counts.refresh()
-        counts.refresh()
-        assert counts.kinds["answer"] == 4
-        answer(site.journal, "k4")
-        with (site.home / "journal.jsonl").open("a") as file:
-            file.write('{"journal":1,"hash":"..')
-        counts.refresh()
-        assert counts.kinds["answer"] == 5
-
-    def test_a_journal_that_was_archived_begins_anew(self, site):
-        counts = JournalCounts(site.home)
-        counts.refresh()
-        (site.home / "journal.jsonl").rename(site.home / "old.jsonl")
-        answer(Journal(site.home / "journal.jsonl"), "k9")
-        counts.refresh()
-        assert counts.kinds == {"question": 1, "answer": 1}
-
-    def test_a_damaged_journal_is_no_reason_to_fail(self, site):
-        with (site.home / "journal.jsonl").open("a") as file:
-            file.write('[1]\n{}\n{"record": {"time": 3}}\nnothing\n')
-        counts = JournalCounts(site.home)
-        counts.refresh()
-        assert counts.kinds["answer"] == 4
-
-    def test_a_pipe_in_its_place_is_not_waited_for(self, site):
-        (site.home / "journal.jsonl").unlink()
-        os.mkfifo(site.home / "journal.jsonl")
-        assert dict(metrics.SiteNumbers(site.home, "bern", Policy()).journal.kinds) == {}
-        assert values(metrics.as_prometheus(numbers_of(site).read()).decode())["answers_total"] == 0
-
-    def test_a_clock_that_is_set_back_makes_no_answer_take_less_than_no_time(
-        self, site, monkeypatch
-    ):
-        number = site.journal.add("question")["n"]
-        monkeypatch.setattr(journal_module, "datetime", HoursAgo)
-        site.journal.add("answer", to=number, key="k5", data_set="d", bytes=1)
-        counts = JournalCounts(site.home)
-        counts.refresh()
-        assert counts.kinds["answer"] == 5
-        assert 0 <= counts.seconds < 60
-
     def test_epsilon_that_is_left(self, site):
         pytest.importorskip("opendp")
         from fedjigsaw.privacy.ledger import LEDGER, Ledger
@@ -139,21 +80,6 @@ class TestSite:
         Ledger(site.home / LEDGER).set_limit(2.0, 1e-6)
         found = values(metrics.as_prometheus(numbers_of(site).read()).decode())
         assert found["epsilon_left"] == pytest.approx(2.0, rel=0.01)
-
-    def test_connected_means_that_the_server_answered_lately(self, site):
-        answered = noting_contact(site.home, lambda status, headers: None)
-        assert not is_connected(site.home)
-        answered(401, {})
-        assert not is_connected(site.home)
-        answered(200, {})
-        assert is_connected(site.home)
-        assert numbers_of(site).ready()
-        long_ago = time.time() - 60
-        os.utime(site.home / "contact", (long_ago, long_ago))
-        assert not is_connected(site.home)
-        ahead = time.time() + 3600  # the clock was set back, and the server is gone since
-        os.utime(site.home / "contact", (ahead, ahead))
-        assert not is_connected(site.home)
 
 
 def make_run(home, name, result=None, failed=(), kept=()):
@@ -194,25 +120,6 @@ class TestServer:
         assert found["up"] == 0
         assert not counts.ready()
         assert found["last_model_timestamp_seconds"] == pytest.approx(time.time(), abs=60)
-
-    def test_numbers_do_not_shrink_when_old_runs_are_removed(self, clinic):
-        home = clinic / "server"
-        folder = make_run(home, "20260101-000000-00000001", model(bern=10))
-        counts = RunCounts(home)
-        counts.refresh()
-        (folder / "result.json").unlink()
-        (folder / "events.jsonl").unlink()
-        folder.rmdir()
-        counts.refresh()
-        assert counts.results == {"model": 1, "error": 0}
-
-    def test_broken_files_count_as_errors(self, clinic):
-        home = clinic / "server"
-        folder = make_run(home, "20260101-000000-00000001", {"transcript": 3})
-        counts = RunCounts(home)
-        counts.refresh()
-        (folder / "result.json").write_text("nothing")
-        assert counts.results == {"model": 0, "error": 1}
 
 
 class TestPort:
@@ -261,14 +168,3 @@ class TestPort:
             status, text = get(port, "/metrics")
         assert status == 500
         assert "ca.crt" not in text
-
-    def test_a_port_that_is_taken(self, site):
-        with socket.socket() as taken:
-            taken.bind(("127.0.0.1", 0))
-            taken.listen()
-            port = taken.getsockname()[1]
-            with (
-                pytest.raises(FederationError, match=f"listens on port {port} of 127.0.0.1"),
-                metrics.serving_metrics(port, numbers_of(site), lambda: True),
-            ):
-                pass

@@ -52,13 +52,10 @@ def apps(shards, policy=ALLOWED):
 # what a method returns at a site, and what the site's log says of it
 WRONG = {
     "None": "ToyBad.summarize must return a Summary, such as",
-    "Summary(n_samples=len(X), centers=X[:2, :1])": "a number for each of the 3 columns",
     "Summary(n_samples=len(X), centers=X[:2] * np.nan)": "must be finite numbers",
-    "Summary(n_samples=-5, centers=X[:2])": "n_samples of a client must be an integer",
 }
 
 
-@pytest.mark.usefixtures("quick")
 class TestPlugins:
     @pytest.mark.parametrize("returned", WRONG)
     def test_a_mistake_in_a_method_is_not_blamed_on_versions_or_parameters(
@@ -73,16 +70,6 @@ class TestPlugins:
             federate(run)
         assert WRONG[returned] in caplog.text
         assert WRONG[returned] not in str(caught.value)  # what the site knows stays there
-
-    def test_a_mistake_in_the_servers_half_is_named(self, shards, tmp_path, monkeypatch):
-        code = f"{WARD}\nclass ToyBad(ToyWard):\n    def aggregate(self, summaries, *others):\n"
-        points = {"toy-bad": "toy:ToyBad"}
-        code += "        return self.make_model(np.zeros((3, 7)))\n"
-        folder = install(tmp_path / "bad", "toy-bad", points, toy=code)
-        monkeypatch.syspath_prepend(str(folder))
-        run = engine_of(LocalGrid(apps(shards, Policy(methods=("toy-bad",)))), make("toy-bad", 3))
-        with pytest.raises(ParameterError, match="ToyBad.aggregate must return centers with a"):
-            federate(run)
 
     def test_sites_that_have_it_answer(self, shards, toy):
         method = make("toy-ward", 3, 0)
@@ -115,18 +102,8 @@ class TestPlugins:
             federate(run)
         assert "toy" not in sys.modules  # nobody outside makes a site import something
 
-    def test_the_server_must_have_it(self, shards, toy):
-        method = make("toy-ward", 3, 0)
-        sys.path.remove(toy)
-        with pytest.raises(ParameterError, match="method of FlowerEngine must be one of feca"):
-            engine_of(LocalGrid(apps(shards)), method)
-
 
 class TestPolicies:
-    def test_a_policy_may_name_what_is_installed(self, tmp_path, toy):
-        (tmp_path / "policy.toml").write_text('methods = ["jigsaw", "toy-ward"]')
-        assert load_policy(tmp_path).methods == ("jigsaw", "toy-ward")
-
     def test_a_site_does_not_start_with_a_method_that_is_not_there(self, tmp_path):
         (tmp_path / "policy.toml").write_text('methods = ["toy-ward"]')
         with pytest.raises(

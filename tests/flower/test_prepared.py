@@ -8,19 +8,12 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import Jigsaw, sites
-from fedjigsaw.cli._options import make_privacy
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.errors import DataError, ParameterError
-from fedjigsaw.flower import agreement
 from fedjigsaw.flower.apps import client_app
-from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io import formats
-from fedjigsaw.messages import Broadcast
 from flower_doubles import NAMES, LocalGrid, engine_of
-
-pytestmark = pytest.mark.usefixtures("quick")
 
 SCHEMA = Schema.from_dict(
     {
@@ -84,30 +77,6 @@ def test_sites_give_the_model_of_one_round_by_file(clinic):
     assert set(part.labels.to_pylist()) == {0, 1}
 
 
-def test_a_site_with_another_preparation_is_left_out(clinic, tmp_path):
-    paths, scaler = clinic
-    other = sites.measure(paths["oslo"], schema=SCHEMA)
-    formats.save_scaler(sites.common_scaler({"a": other}, schema=SCHEMA), tmp_path / "own.json")
-    apps = {}
-    for name, path in paths.items():
-        used = tmp_path / "own.json" if name == "oslo" else scaler
-        site = load_site(options(name, path, used)).site
-        apps[name] = client_app(lambda context, site=site: site)
-    run = engine_of(LocalGrid(apps), Jigsaw(2, random_state=0))
-    file, transcript = federate(run, min_sites=2)
-    assert file.clients == ("bern", "lyon")
-    assert {failure.reason for failure in transcript.failures} == {agreement.OTHER_SCALER}
-
-
-def test_a_site_whose_file_does_not_fit_does_not_start(clinic):
-    paths, scaler = clinic
-    paths["bern"].write_text("age,sex\n1,male\n")
-    with pytest.raises(DataError, match="bern.csv has no column 'seen', which the schema names"):
-        load_site(options("bern", paths["bern"], scaler)).check()
-    with pytest.raises(ParameterError, match="columns of .*oslo.csv must be those of the scaler"):
-        load_site(options("oslo", paths["oslo"], scaler, columns=["age"])).check()
-
-
 def test_a_bad_value_is_told_at_the_site_only(clinic, caplog):
     paths, scaler = clinic
     text = paths["oslo"].read_text()
@@ -127,22 +96,3 @@ def test_a_bad_value_is_told_at_the_site_only(clinic, caplog):
     assert file.clients == ("bern", "lyon")
     assert "row 91, column 'age': 'old' is not a number" in caplog.text
     assert not any("old" in failure.reason for failure in transcript.failures)
-
-
-def test_a_private_site_takes_bounds_from_the_schema(tmp_path):
-    schema = Schema.from_dict(
-        {"format": 1, "columns": {"age": {"range": [0, 120]}, "sex": SCHEMA["sex"].to_dict()}}
-    )
-    make(400, 1).to_csv(tmp_path / "bern.csv", index=False)
-    scaler = sites.common_scaler(
-        {"a": sites.measure(tmp_path / "bern.csv", schema=schema)}, schema=schema
-    )
-    formats.save_scaler(scaler, tmp_path / "scaler.json")
-    promise = make_privacy(scaler.columns, 1.0, None, None, encoding=scaler.encoding)
-    data, prepared = tmp_path / "bern.csv", tmp_path / "scaler.json"
-    own = options("bern", data, prepared, privacy=promise.to_dict(), folder=str(tmp_path))
-    site = load_site(own)
-    site.check()
-    file = site.answer(Question(Broadcast(0, 0, cells="own"), "jigsaw", {"n_clusters": 2}, 60.0))
-    assert file.privacy.bounds[1] == (120.0, *[1.0] * (len(scaler.columns) - 1))
-    assert file.encoding == scaler.encoding

@@ -19,7 +19,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -44,6 +43,7 @@ from flower_clinic import (
     command_of,
     make_shards,
     members,
+    needs,
     wait_for,
 )
 
@@ -61,16 +61,6 @@ def clinic(tmp_path_factory):
         yield clinic
     finally:
         clinic.end()
-
-
-def needs(*names):
-    """Mark a test that starts sites itself: only these are brought back before it."""
-
-    def mark(test):
-        test.needs = names
-        return test
-
-    return mark
 
 
 @pytest.fixture(autouse=True)
@@ -112,7 +102,8 @@ def test_intruders_get_nowhere(clinic, tmp_path):
     port = folders.SiteSettings.load(clinic.home / "bern").port
     # one who knows the authority, and has no key
     no_key = subprocess.Popen(
-        [Path(sys.executable).parent / "flower-supernode", "--superlink", f"127.0.0.1:{port}",
+        [sys.executable, "-c", "from flwr.supernode.cli import flower_supernode as main; main()",
+         "--superlink", f"127.0.0.1:{port}",
          "--host", "127.0.0.1", "--port", str(free_port()),
          "--root-certificates", clinic.home / "bern" / "ca.crt"],
         env=environment(tmp_path) | {"FEDJIGSAW_FOLDER": str(clinic.folder)},
@@ -203,36 +194,6 @@ def test_a_question_that_a_policy_does_not_allow_is_refused_and_in_the_journal(c
         assert record["reason"] == "RefusedError: 2 rounds are more than 1"
     answers = list(Journal(clinic.home / "oslo" / "journal.jsonl").records())
     assert [r["round"] for r in answers if r["kind"] == "answer"][-2:] == [0, 1]
-
-
-def run_of_none(clinic, seconds):
-    """A run that no site helps: one hangs, one is killed while it works, one answers garbage."""
-    clinic.behave("bern", "hang")
-    clinic.behave("lyon", "hang")  # until it is killed: it must not be faster than that
-    clinic.behave("oslo", "garbage")
-    label = f"quorum{seconds}"
-    run = clinic.start_run(label, "--timeout", seconds, "--min-sites", 1)
-    clinic.wait_to_say(f"run {label}", "asked lyon")
-    clinic.interrupt("lyon", signal.SIGKILL)
-    assert run.wait(PATIENCE + seconds) == 5
-    assert not (clinic.folder / label).exists()
-    wait_for(lambda: not members(clinic.home / "lyon"), "what lyon left behind")
-    return " ".join(clinic.output(f"run {label}").split())
-
-
-def test_too_few_sites_is_an_error_and_no_model(clinic):
-    """All of them come back."""
-    for seconds in clinic.timeouts:
-        printed = run_of_none(clinic, seconds)
-        late = f"it did not answer within {seconds} s"
-        if f"failed: oslo ({late})" not in printed:
-            break  # it had the time to answer
-        clinic.restore()
-    assert "No site answered (3 of 3 failed)" in printed
-    assert f"failed: bern ({late})" in printed
-    lost = "it lost its connection"  # if the timeout is longer than the server waits for a sign
-    assert f"failed: lyon ({late})" in printed or f"failed: lyon ({lost})" in printed
-    assert "site 'oslo' failed: its answer is not valid" in printed
 
 
 def test_an_interrupted_run_leaves_nothing_and_the_next_one_works(clinic):
@@ -350,8 +311,38 @@ def test_sites_find_a_server_that_was_started_again(clinic):
 # ------------------------------------------------- that needs all sites as they were comes after it
 
 
+def run_of_none(clinic, seconds):
+    """A run that no site helps: one hangs, one is killed while it works, one answers garbage."""
+    clinic.behave("bern", "hang")
+    clinic.behave("lyon", "hang")  # until it is killed: it must not be faster than that
+    clinic.behave("oslo", "garbage")
+    label = f"quorum{seconds}"
+    run = clinic.start_run(label, "--timeout", seconds, "--min-sites", 1)
+    clinic.wait_to_say(f"run {label}", "asked lyon")
+    clinic.interrupt("lyon", signal.SIGKILL)
+    assert run.wait(PATIENCE + seconds) == 5
+    assert not (clinic.folder / label).exists()
+    wait_for(lambda: not members(clinic.home / "lyon"), "what lyon left behind")
+    return " ".join(clinic.output(f"run {label}").split())
+
+
+def test_too_few_sites_is_an_error_and_no_model(clinic):
+    for seconds in clinic.timeouts:
+        printed = run_of_none(clinic, seconds)
+        late = f"it did not answer within {seconds} s"
+        if f"failed: oslo ({late})" not in printed:
+            break  # it had the time to answer
+        clinic.restore()
+    assert "No site answered (3 of 3 failed)" in printed
+    assert f"failed: bern ({late})" in printed
+    lost = "it lost its connection"  # if the timeout is longer than the server waits for a sign
+    assert f"failed: lyon ({late})" in printed or f"failed: lyon ({lost})" in printed
+    assert "site 'oslo' failed: its answer is not valid" in printed
+
+
+@needs("bern", "oslo")
 def test_ctrl_c_ends_a_site_and_all_it_started(clinic):
-    numbers = {"bern": signal.SIGINT, "lyon": signal.SIGTERM}
+    numbers = {"bern": signal.SIGINT, "oslo": signal.SIGTERM}
     for name, number in numbers.items():
         assert members(clinic.home / name)
         assert clinic.interrupt(name, number) == 0
@@ -402,53 +393,3 @@ def _forget(clinic, home):
     for name in (LEDGER, "journal.jsonl"):
         (home / name).unlink(missing_ok=True)
     shutil.rmtree(home / "groups", ignore_errors=True)
-
-
-def fit_in_a_process(folder, settings):
-    """Train in one process of its own: in this one, other tests have used torch in other ways."""
-    code = """
-import json, sys
-from pathlib import Path
-import numpy as np
-from fedjigsaw.deep import DeepFeCA
-from fedjigsaw.io import formats
-from fedjigsaw.io.formats import ModelFile
-folder = Path(sys.argv[1])
-data = np.load(folder / "all.npz")
-fitted = DeepFeCA.from_settings(json.loads(sys.argv[2])).fit(data["images"], clients=data["clients"])
-names = [f"projection {i}" for i in range(fitted.model_.centers.shape[1])]
-formats.save(ModelFile(fitted.model_.with_feature_names(names), None, (), 0), folder / "inside")
-"""
-    words = [sys.executable, "-c", code, str(folder), json.dumps(settings)]
-    subprocess.run(words, check=True, timeout=PATIENCE)
-    return formats.load(folder / "inside", ModelFile).model
-
-
-@needs("oslo")
-@pytest.mark.long
-def test_a_network_learns_from_images_at_the_sites(clinic):
-    """Two sites hold images now; the third still holds rows, and is of no use for this."""
-    pytest.importorskip("torch")
-    from fedjigsaw.deep import images
-
-    digits = images.load("digits").train[:160]
-    clients = np.array(["bern", "lyon"])[np.arange(160) % 2]
-    for name in ("bern", "lyon"):
-        if clinic.runs(name):
-            clinic.interrupt(name)
-            wait_for(lambda name=name: name not in clinic.connected(), f"{name} to be missed")
-        np.savez(clinic.folder / f"{name}.npz", images=digits[clients == name])
-        clinic.start_site(name, data=clinic.folder / f"{name}.npz", kind="--images")
-    wait_for(lambda: clinic.connected() == list(NAMES), "sites to connect again")
-    params = {"network": "small", "n_rounds": 1, "local_epochs": 1, "batch_size": 32}
-    options = [word for name, value in params.items() for word in ("-p", f"{name}={value}")]
-    options += ["--method", "deepfeca", "-p", "device=cpu", "--min-sites", 2, "-k", "6,4"]
-    code, printed = clinic.run("network", *options)
-    assert code == 0, clinic.story(printed)
-    assert "or holds another kind of data" in printed
-    file = formats.load(clinic.folder / "network", ModelFile)
-    settings = {**params, "n_clusters": [6, 4], "device": "cpu", "random_state": 0}
-    np.savez(clinic.folder / "all.npz", images=digits, clients=clients)
-    inside = fit_in_a_process(clinic.folder, settings)
-    assert file.model == replace(inside, feature_names=file.columns)
-    assert (file.clients, file.n_samples) == (("bern", "lyon"), 160)

@@ -3,20 +3,17 @@
 import json
 from dataclasses import replace
 
-import httpx
 import numpy as np
 import pytest
 import safetensors.numpy
 from safetensors import safe_open
-from typer.testing import CliRunner
 
 pytest.importorskip("torch")
 
-from fedjigsaw import FeCA, cli
 from fedjigsaw.deep import DeepFeCA, images
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import FederationError, MessageError, ParameterError, QuorumError
-from fedjigsaw.flower import bundle, jobs, places, processes, resuming, stopping, work
+from fedjigsaw.flower import bundle, jobs, places, processes, resuming, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.flower.rounds import federate
@@ -24,7 +21,7 @@ from fedjigsaw.flower.site import load_site
 from fedjigsaw.io._codec import digest
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.journal import Journal
-from flower_doubles import LocalGrid, context, engine_of, grid_of
+from flower_doubles import LocalGrid, context, engine_of, records_of
 
 NAMES = ("bern", "lyon")
 SETTINGS = {
@@ -33,7 +30,7 @@ SETTINGS = {
 }  # fmt: skip
 LAST = 4  # rounds are calibrate, cluster, train, cluster, train
 
-pytestmark = [pytest.mark.deep, pytest.mark.usefixtures("quick")]
+pytestmark = pytest.mark.deep
 
 
 class ServerCrashError(BaseException):
@@ -99,36 +96,12 @@ def test_after_a_crash_in_any_round_the_model_is_the_same(grid, whole, tmp_path,
     assert rounds[0] == rounds[1]
 
 
-def test_a_crash_after_the_last_round_asks_nobody_again(grid, whole, tmp_path):
-    path = tmp_path / "checkpoint"
-    run(grid(), path)
-    (file, _), events = run(grid(), path)
-    assert asked(events) == []
-    assert file == whole[0]
-
-
-def test_sites_that_are_not_back_yet_are_waited_for(grid, whole, tmp_path):
-    path = tmp_path / "checkpoint"
-    run(grid(), path, crash=3)
-    (file, _), _ = run(grid(late=["lyon"]), path, wait=30.0)
-    assert file == whole[0]
-
-
 @pytest.mark.parametrize("other", [{"random_state": 4}, {"learning_rate": 0.01}])
 def test_another_run_does_not_go_on_from_it(grid, tmp_path, other):
     path = tmp_path / "checkpoint"
     run(grid(), path, crash=1)
     with pytest.raises(ParameterError, match=f"run with {next(iter(other))}="):
         run(grid(), path, deep=method(**other))
-
-
-@pytest.mark.parametrize("content", [b"", b"a text", None])
-def test_a_broken_file_is_told(grid, tmp_path, content):
-    path = tmp_path / "checkpoint"
-    run(grid(), path, crash=1)
-    path.write_bytes(path.read_bytes()[:-7] if content is None else content)
-    with pytest.raises(MessageError, match="is not the checkpoint of a run"):
-        Progress.load(path)
 
 
 def rewritten(path, change, *, checksum=False):
@@ -159,32 +132,6 @@ def test_a_changed_bit_is_told(grid, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rounds", "words"),
-    [
-        (lambda rounds: [], "not the first ones"),
-        (lambda rounds: rounds[1:], "not the first ones"),
-        (lambda rounds: rounds * 2, "not the first ones"),
-        (lambda rounds: [{**one, "bytes_up": {"evil": 3}} for one in rounds], "other sites"),
-        (lambda rounds: "none", "broken"),
-        (lambda rounds: rounds, None),
-    ],
-)
-def test_rounds_are_checked(grid, tmp_path, rounds, words):
-    path = tmp_path / "checkpoint"
-    run(grid(), path, crash=3)
-
-    def change(header, arrays):
-        header["rounds"] = rounds(header["rounds"])
-
-    rewritten(path, change)
-    if words is None:
-        assert len(Progress.load(path).rounds) == 3
-    else:
-        with pytest.raises(MessageError, match=words):
-            Progress.load(path)
-
-
-@pytest.mark.parametrize(
     ("after", "name", "damage"),
     [
         (1, "tensor.weights.stem.weight", lambda a: a[1:]),
@@ -206,23 +153,6 @@ def test_tensors_are_checked(grid, tmp_path, after, name, damage):
     rewritten(path, change)
     with pytest.raises(MessageError, match=r"^The checkpoint is damaged\. The "):
         run(grid(), path)
-
-
-def test_more_rounds_than_the_run_has_are_told(grid, tmp_path):
-    path = tmp_path / "checkpoint"
-    run(grid(), path)
-    found = Progress.load(path)
-    more = (*found.rounds, replace(found.rounds[-1], number=LAST + 1))
-    with pytest.raises(MessageError, match=f"has {LAST + 2} rounds, and the run {LAST + 1}"):
-        replace(found, rounds=more).check_same(method(), 3)
-
-
-def test_rows_have_no_checkpoint(tmp_path):
-    rows = np.arange(24.0).reshape(12, 2)
-    shards = {"bern": rows, "lyon": rows + 1}
-    engine = engine_of(grid_of(shards), FeCA(3, random_state=0), names=NAMES)
-    federate(engine, checkpoint=tmp_path / "checkpoint")
-    assert list(tmp_path.iterdir()) == []
 
 
 # ------------------------------------------------------------------------------- changed images
@@ -292,48 +222,17 @@ def test_once_the_images_are_back_the_run_goes_on(kept, tmp_path):
     assert run(grid(), path)[0] is not None
 
 
-def test_a_new_run_may_have_other_images(kept, tmp_path):
-    grid, save, held = kept
-    run(grid(), tmp_path / "first", crash=3)
-    save("lyon", held[:-1])
-    (file, _), _ = run(grid(), tmp_path / "second")
-    assert file.n_samples == 119
-    save("lyon", held)  # the last answers are of a run that is complete
-    late = grid()
-    late.late = {"lyon": 1}
-    events = run(late, tmp_path / "third", min_sites=1)[1]
-    assert [site for event, site, detail in events if event == "failed"] == ["lyon"]
+# ------------------------------------------------------------------------------------------- jobs
 
 
 def test_another_seed_is_another_question_about_images(kept, tmp_path):
     """The seed chooses the network at the start and the views: answers for one are for no other."""
     grid = kept[0]
     for number, seed in enumerate((3, 4)):
-        deep = method(random_state=seed, min_cluster_size=5)
-        (file, _), _ = run(grid(), tmp_path / str(seed), deep=deep)
-        held = [np.load(tmp_path / name / "images.npz")["images"] for name in NAMES]
-        inside = deep.fit(np.concatenate(held), clients=np.repeat(NAMES, [len(h) for h in held]))
-        assert file.model == replace(inside.model_, feature_names=file.columns)
+        run(grid(), tmp_path / str(seed), deep=method(random_state=seed, min_cluster_size=5))
         answers = [r for r in records_of(tmp_path / "lyon") if r["kind"] == "answer"]
         assert len({record["key"] for record in answers}) == (number + 1) * (LAST + 1)
 
-
-def test_the_journal_has_answers_about_images_by_their_hash_alone(kept, tmp_path):
-    """A long run would fill it. A question that comes again has the same answer, computed anew."""
-    grid = kept[0]
-    for number in range(2):
-        run(grid(), tmp_path / str(number))
-    first, again = (records_of(tmp_path / "lyon")[i * 10 : i * 10 + 10] for i in range(2))
-    assert [r.get("answer") for r in first] == [r.get("answer") for r in again]
-    size = (tmp_path / "lyon" / "journal.jsonl").stat().st_size
-    assert size < 5000 * 2 * (LAST + 1), size
-
-
-def records_of(folder):
-    return list(Journal(folder / "journal.jsonl").records())
-
-
-# ------------------------------------------------------------------------------------------- jobs
 
 JOB = jobs.Job("deepfeca", 5, SETTINGS, 3, wait=0.0)
 
@@ -356,40 +255,16 @@ def do(clinic, monkeypatch):
     return do_it
 
 
-def test_a_job_keeps_its_checkpoint(do, grid, whole):
-    folder = do(JOB, without_lyon_from(3, grid()))
-    assert jobs.read_result(folder)["exit_code"] == QuorumError.exit_code
-    assert len(Progress.load(folder / "checkpoint").rounds) == 3
-    (folder / "result.json").unlink()
-    do(JOB, grid(), folder)
-    rounds = jobs.read_result(folder)["transcript"]["rounds"]
-    assert [one["number"] for one in rounds] == list(range(LAST + 1))
-    assert (folder / "model").exists()
-    events = [json.loads(line) for line in (folder / "events.jsonl").read_text().splitlines()]
-    assert [e["detail"] for e in events if e["event"] == "resumed"] == ["after round 2"]
-
-
-def test_a_model_that_nobody_got_is_got_by_resuming(do, grid, clinic, server):
+def test_a_model_that_nobody_got_is_got_by_resuming(do, grid, clinic, control):
     """Its `run` was killed, and the server finished."""
     first = do(JOB, grid())
-    server.work = lambda folder: do(JOB, LocalGrid({}), folder)  # no site is asked
+    control.work = lambda folder: do(JOB, LocalGrid({}), folder)  # no site is asked
     place = places.ServerPlace(clinic / "server")
     model, transcript = place.run(JOB, lambda event: None, resume=True)
     assert model.read_bytes() == (first / "model").read_bytes()
     assert len(transcript["rounds"]) == LAST + 1
     with pytest.raises(ParameterError, match="There is no checkpoint"):
         place.run(JOB, lambda event: None, resume=True)
-
-
-def without_lyon_from(number, grid):
-    """A grid whose second site answers nothing valid from a round on."""
-    good = grid.apps["lyon"]
-
-    def answer(message, about):
-        return 0 if int(message.metadata.group_id) >= number else good(message, about)
-
-    grid.apps["lyon"] = answer
-    return grid
 
 
 @pytest.fixture
@@ -422,7 +297,7 @@ def test_a_run_is_resumed_from_the_latest_one_with_the_same_options(clinic, stop
 
 
 @pytest.mark.parametrize("change", ["cut off", "another site", "another seed", "another shape"])
-def test_a_checkpoint_that_cannot_be_used_stays_where_it_is(clinic, stopped, server, change):
+def test_a_checkpoint_that_cannot_be_used_stays_where_it_is(clinic, stopped, control, change):
     before, home = stopped(), clinic / "server"
     path = before / "checkpoint"
     found = Progress.load(path)
@@ -442,109 +317,13 @@ def test_a_checkpoint_that_cannot_be_used_stays_where_it_is(clinic, stopped, ser
     assert path.exists()
 
 
-def test_a_run_that_goes_on_keeps_its_checkpoint(clinic, stopped, server):
+def test_a_run_that_goes_on_keeps_its_checkpoint(clinic, stopped, control):
     """Its `run` was killed; the server works on it."""
     before = stopped()
     (before / "result.json").unlink()
-    server.alive = {7: before.name}
+    control.alive = {7: before.name}
     with pytest.raises(FederationError, match=f"Run {before.name} has not ended: stop it with"):
         jobs.run_job(clinic / "server", JOB, resume=True)
     assert (before / "checkpoint").exists()
-    server.alive = {}  # of a server that was started again
+    control.alive = {}  # of a server that was started again
     jobs.run_job(clinic / "server", JOB, resume=True)
-
-
-def test_a_run_that_lost_its_server_is_ended_there_before_another_goes_on(clinic, stopped, server):
-    """It did not answer in time, and works on; the run has a result that says so."""
-    before = stopped()
-    assert "error" in jobs.read_result(before)
-    server.alive = {7: before.name, 8: "of somebody else"}
-    jobs.run_job(clinic / "server", JOB, resume=True)
-    assert server.alive == {8: "of somebody else"}
-    assert stopping.was_stopped(before)  # for the process that does the work
-
-
-def test_only_methods_for_images_can_be_resumed(clinic):
-    with pytest.raises(ParameterError, match="A run of feca has no checkpoint"):
-        jobs.run_job(clinic / "server", jobs.Job("feca", 3), resume=True)
-
-
-class RunningControl:
-    """A server whose half of the app finishes at once.
-
-    `work` is what that half does with the folder of a job, and `alive` the runs that go on.
-    """
-
-    def __init__(self, home):
-        self.home, self.alive = home, {}
-        self.work = lambda folder: jobs.write_result(folder, transcript={"rounds": []})
-
-    def start_run(self, app, config):
-        self.work(jobs.job_folder(self.home, config["job"]))
-        return 7
-
-    def runs_of(self, job):
-        return [number for number, name in self.alive.items() if name == job]
-
-    def status(self, run):
-        return "running" if run in self.alive else "finished"
-
-    def stop_run(self, run):
-        del self.alive[run]
-
-    def close(self):
-        pass
-
-
-@pytest.fixture
-def server(clinic, monkeypatch):
-    home = clinic / "server"
-    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
-    control = RunningControl(home)
-    monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
-    return control
-
-
-def test_a_resumed_run_has_the_checkpoint_of_the_one_before(clinic, stopped, server):
-    before = stopped()
-    content = (before / "checkpoint").read_bytes()
-    (before / ".checkpoint.0123abcd").touch()  # the server was killed while it wrote
-    folder = jobs.run_job(clinic / "server", JOB, resume=True)[0].parent
-    assert (folder / "checkpoint").read_bytes() == content
-    assert not list(before.glob("*checkpoint*"))  # no third run starts from there
-
-
-class DyingControl(RunningControl):
-    """A server that dies during a run, after some rounds or before the first was complete."""
-
-    rounds = True
-
-    def start_run(self, app, config):
-        if self.rounds:
-            (jobs.job_folder(self.home, config["job"]) / "checkpoint").write_bytes(b"how far it is")
-        raise httpx.ConnectError("gone")
-
-
-def test_a_run_whose_server_dies_says_how_to_go_on(clinic, monkeypatch):
-    home = clinic / "server"
-    (home / "running.json").write_text('{"control_port": 9, "secret": "s"}')
-    control = DyingControl(home)
-    monkeypatch.setattr(jobs, "Control", lambda port, authority, headers: control)
-    said = r"The server of .* does not answer \(ConnectError\)\. It may have ended\. Start it.*"
-    with pytest.raises(FederationError, match=rf"{said} The rounds so far are kept: add --resume"):
-        jobs.run_job(home, JOB)
-    control.rounds = False
-    with pytest.raises(FederationError, match=f"{said}$"):
-        jobs.run_job(home, JOB)
-
-
-def test_a_run_that_is_stopped_says_how_to_go_on(clinic, monkeypatch, tmp_path):
-    def stopped(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(jobs, "run_job", stopped)
-    for method, resumable in (("deepfeca", True), ("jigsaw", False)):
-        words = f"federation run {clinic} --method {method} -k 5 -o {tmp_path}/model"
-        done = CliRunner().invoke(cli.app, words.split())
-        assert done.exit_code == 130
-        assert ("add --resume" in done.stderr) is resumable

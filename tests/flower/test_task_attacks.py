@@ -8,29 +8,23 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import Client, Guard, Model, Privacy, sites
-from fedjigsaw.errors import DataError, ParameterError
-from fedjigsaw.flower import records, site_tasks
+from fedjigsaw.errors import DataError
+from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question, Shown
-from fedjigsaw.flower.site import Site, load_site
+from fedjigsaw.flower.site import Site
 from fedjigsaw.flower.site_tasks import LabelFile
-from fedjigsaw.flower.tasks import Done, Labeling, Scoring, Statistics, unpack_task
+from fedjigsaw.flower.tasks import Done, Labeling, Scoring, Statistics
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
-from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.policy import OwnScalerError, Policy, PrivateError, RefusedError
+from flower_doubles import GROUPS, patients, records_of
 
 COLUMNS = ("age", "dose")
-GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
 OFTEN = Policy(questions_per_day=999, questions_in_all=999)
 ANY = replace(OFTEN, scores="any")
-
-
-def patients(n=200, seed=0):
-    rng = np.random.default_rng(seed)
-    return GROUPS[rng.integers(4, size=n)] + rng.normal(size=(n, 2)) * [2.0, 0.3]
 
 
 @pytest.fixture
@@ -47,12 +41,8 @@ def start(tmp_path):
     return make
 
 
-def journal(start):
-    return list(Journal(start.home / "journal.jsonl").records())
-
-
 def kinds(start):
-    return [record["kind"] for record in journal(start)]
+    return [record["kind"] for record in records_of(start.home)]
 
 
 def ask(k=4, method="jigsaw", *, scaler=None, **params):
@@ -104,18 +94,6 @@ def test_many_answers_before_and_after_do_not_give_an_added_row(tmp_path, guard,
     assert hits / n_trials <= 0.05 if guard else hits == n_trials
 
 
-def test_sizes_tell_the_cluster_of_an_added_row(tmp_path):
-    """It is not defended: where clusters are narrow, their center is close to the row."""
-    rows = patients(201)
-    after, before = (
-        answers_about(some, tmp_path / str(len(some)), [4])[0] for some in (rows, rows[:-1])
-    )
-    nearest = ((after.centers[:, None] - before.centers) ** 2).sum(axis=2).argmin(axis=1)
-    grown = np.flatnonzero(after.counts != before.counts[nearest])
-    assert len(grown) == 1
-    assert np.allclose(after.centers[grown[0]], rows[-1], atol=3 * np.array([2.0, 0.3]))
-
-
 # ----------------------------------------------------------------------------------- statistics
 
 
@@ -151,14 +129,6 @@ def test_statistics_are_one_question_however_often_and_under_any_order(start):
     with pytest.raises(RefusedError, match="2 questions were answered about this data set"):
         site.answer(ask(k=3))
     assert kinds(start) == ["question", "answer"] * 5 + ["question", "refusal"]
-
-
-def test_statistics_are_about_the_rows_of_the_summary(start):
-    """If a sample is clustered, statistics of all rows would tell the others apart from it."""
-    site = start(max_rows=100, guard=Guard(1))
-    stats, summary = site.do(Statistics()), site.answer(ask(k=1)).summary
-    assert stats.n_samples == 200
-    assert np.allclose(stats.mean, summary.centers[0])
 
 
 def test_few_rows_tell_nothing(start):
@@ -209,18 +179,6 @@ def test_no_scaler_makes_rows_overflow(start, extreme, number):
         start(policy=ANY).do(score_of(GROUPS, scaler=chosen))
 
 
-@pytest.mark.parametrize("deviation", [1.1e-40, 0.9e40])
-@pytest.mark.parametrize("mean", [-0.9e40, 0.0, 0.9e40])
-@pytest.mark.parametrize("method", ["jigsaw", "feca", "kfed", "match"])
-def test_the_most_extreme_scalers_fail_for_no_rows(start, mean, deviation, method):
-    if method == "feca" and mean and deviation < 1:
-        pytest.xfail("rows that differ by rounding alone: too few are left at kept centers")
-    chosen = scaler_of([mean, 0.0], [deviation, 1.0])
-    for rows in (patients(), patients() * 1e15):
-        summary = start(rows).answer(ask(k=3, method=method, scaler=chosen)).summary
-        assert 1 <= len(summary.centers) <= 3
-
-
 def test_scalers_choose_no_digit(start):
     """Rounded elsewhere each time, many answers about the same rows would give the exact mean."""
     rows, site = patients(), start()
@@ -248,24 +206,6 @@ def test_a_scaler_does_not_make_another_data_set(start):
     assert len(list((start.home / "groups").iterdir())) == 1
 
 
-def test_chosen_scalers_move_rows_in_groups_only(start):
-    """Scalers choose what is near: each is another partition of the same rows."""
-    site = start()
-    for angle in np.linspace(0, 1, 12):
-        site.answer(ask(k=7, scaler=scaler_of([0, 0], [10**angle, 10 ** (1 - 2 * angle)])))
-    [path] = (start.home / "groups").iterdir()
-    assert np.bincount(np.load(path)).min() >= 5
-
-
-def test_the_same_scaler_in_another_order_of_columns_is_the_same_question(start):
-    site = start(policy=Policy(questions_in_all=1))
-    scaler = scaler_of([50, 2], [20, 1])
-    turned = Scaler(COLUMNS[::-1], scaler.mean[::-1].copy(), scaler.deviation[::-1].copy())
-    first, other = site.answer(ask(scaler=scaler)), site.answer(ask(scaler=turned))
-    assert first.summary.n_samples == other.summary.n_samples
-    assert kinds(start) == ["question", "answer"] * 2
-
-
 def test_a_radius_is_told_for_one_scaler(start):
     """The radius of FeCA may be the distance of one row: in other units it has other digits."""
     site, scalers = start(), list(shifted(3))
@@ -276,13 +216,6 @@ def test_a_radius_is_told_for_one_scaler(start):
             site.answer(ask(method="feca", scaler=scaler))
         site.answer(ask(scaler=scaler))  # jigsaw has no radius
     site.answer(ask(k=6, method="feca", scaler=scalers[0]))
-
-
-def test_a_scaler_for_other_columns_chooses_none(start):
-    """A site without --columns uses all of its columns, not those that a scaler names."""
-    one = Scaler(("age",), np.array([50.0]), np.array([20.0]))
-    with pytest.raises(DataError, match="is for 'age'; this site has 'age', 'dose'"):
-        start().answer(ask(scaler=one))
 
 
 def test_a_site_keeps_its_own_scaler(start):
@@ -427,57 +360,6 @@ def test_under_differential_privacy_nothing_is_told_that_the_ledger_does_not_hav
     assert labeled.do(Labeling(file)) == Done()  # labels do not leave
 
 
-def test_exact_numbers_are_refused_where_the_ledger_of_the_data_has_a_limit(tmp_path):
-    from fedjigsaw.errors import BudgetError
-    from fedjigsaw.privacy.ledger import Ledger, default_path
-
-    rows = patients()
-    write_table(tmp_path / "bern.csv", age=rows[:, 0], dose=rows[:, 1])
-    Ledger(default_path(tmp_path / "bern.csv")).set_limit(1.0, 1e-6)
-    (tmp_path / "bern").mkdir()
-    site = Site("bern", tmp_path / "bern.csv", folder=tmp_path / "bern", policy=ANY)
-    for task in (Statistics(), score_of(GROUPS)):
-        with pytest.raises(BudgetError):
-            site.do(task)
-
-
-def test_who_did_not_ask_for_labels_gets_none(start):
-    file = ModelFile(Model(GROUPS, feature_names=COLUMNS), None, ("bern",), 9)
-    with pytest.raises(RefusedError, match="without --labels"):
-        start().do(Labeling(file))
-    assert kinds(start) == ["question", "refusal"]
-
-
-def test_a_changed_journal_stops_tasks_too(start):
-    site = start(policy=ANY)
-    site.do(Statistics())
-    path = start.home / "journal.jsonl"
-    path.write_bytes(path.read_bytes().replace(b'"statistics"', b'"something"', 1))
-    file = ModelFile(Model(GROUPS, feature_names=COLUMNS), None, ("bern",), 9)
-    for task in (Statistics(), score_of(GROUPS), Labeling(file)):
-        with pytest.raises(RefusedError, match="was changed"):
-            site.do(task)
-
-
-def test_images_and_nonsense_get_one_word(tmp_path):
-    with pytest.raises(records.MessageError, match="no model"):
-        unpack_task("labels", records.pack({"timeout": 9.0}, None))
-    with pytest.raises(records.MessageError, match="cannot be used"):
-        unpack_task("statistics", records.pack({"timeout": -9.0}, None))
-    with pytest.raises(records.MessageError, match="has no model"):
-        unpack_task("score", records.pack_question(ask()))
-
-
-def test_a_site_of_the_command_line_answers_in_time(tmp_path):
-    rows = patients()
-    write_table(tmp_path / "bern.csv", age=rows[:, 0], dose=rows[:, 1])
-    options = {"kind": "rows", "name": "bern", "data": str(tmp_path / "bern.csv")}
-    site = load_site(options)
-    assert site.do(Statistics()).n_samples == 200
-    with pytest.raises((records.LateError, ParameterError)):
-        site.do(Statistics(1e-4))
-
-
 def test_a_model_for_labels_chooses_no_columns(start, tmp_path):
     """Whether a column is there, and has numbers only, would show in done or not, uncounted."""
     path = tmp_path / "rows.csv"
@@ -511,17 +393,20 @@ def test_questions_that_fail_count_but_not_twice(start, monkeypatch):
     assert kinds(start)[-4:] == ["question", "refusal", "question", "answer"]
 
 
-def test_tasks_that_fail_count_but_not_twice(start, monkeypatch):
-    site = start(policy=replace(ANY, questions_in_all=2))
+def test_sizes_tell_the_cluster_of_an_added_row(tmp_path):
+    """It is not defended: where clusters are narrow, their center is close to the row."""
+    rows = patients(201)
+    after, before = (
+        answers_about(some, tmp_path / str(len(some)), [4])[0] for some in (rows, rows[:-1])
+    )
+    nearest = ((after.centers[:, None] - before.centers) ** 2).sum(axis=2).argmin(axis=1)
+    grown = np.flatnonzero(after.counts != before.counts[nearest])
+    assert len(grown) == 1
+    assert np.allclose(after.centers[grown[0]], rows[-1], atol=3 * np.array([2.0, 0.3]))
 
-    def fail(*arguments, **options):
-        raise DataError("a row of this site does not fit")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(site_tasks, "rounded_moments", fail)
-        for moved in (0.0, 0.0, 1.0):  # two different ones
-            with pytest.raises(DataError):
-                site.do(score_of(GROUPS + moved))
-        with pytest.raises(RefusedError, match="2 questions were answered about this data set"):
-            site.do(score_of(GROUPS + 2.0))
-    site.do(score_of(GROUPS))  # as after a failure that has passed
+def test_a_scaler_for_other_columns_chooses_none(start):
+    """A site without --columns uses all of its columns, not those that a scaler names."""
+    one = Scaler(("age",), np.array([50.0]), np.array([20.0]))
+    with pytest.raises(DataError, match="is for 'age'; this site has 'age', 'dose'"):
+        start().answer(ask(scaler=one))

@@ -1,6 +1,5 @@
 """Statistics, scores and labels over a grid in this process."""
 
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +8,8 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import FeCA, Guard, Jigsaw, sites
-from fedjigsaw.errors import FederationError, ParameterError, QuorumError
-from fedjigsaw.flower import agreement, engine, job_tasks, records, tasks
+from fedjigsaw.errors import ParameterError, QuorumError
+from fedjigsaw.flower import engine, records, tasks
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.retries import RetryingEngine
 from fedjigsaw.flower.rounds import federate
@@ -21,19 +20,10 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Scaler, Stats
-from fedjigsaw.privacy.policy import Policy
-from flower_doubles import LocalGrid
-
-pytestmark = pytest.mark.usefixtures("quick")
+from flower_doubles import LocalGrid, patients
 
 NAMES = ("bern", "lyon", "nice", "oslo")
 COLUMNS = ("age", "dose")
-GROUPS = np.array([[25.0, 1.0], [45.0, 3.5], [65.0, 1.5], [80.0, 4.0]])
-
-
-def patients(n=200, seed=0):
-    rng = np.random.default_rng(seed)
-    return GROUPS[rng.integers(4, size=n)] + rng.normal(size=(n, 2)) * [2.0, 0.3]
 
 
 SHARDS = {name: patients(150 + 40 * i, seed=i) for i, name in enumerate(NAMES)}
@@ -80,14 +70,6 @@ def test_the_scaler_is_that_of_all_rows_within_their_sampling_error(apps):
     assert (np.abs(scaler.deviation / rows.std(axis=0) - 1) < 0.05).all()
 
 
-def test_without_a_guard_the_scaler_is_exact(made):
-    apps = {name: app_of(made(name, guard=Guard(1))) for name in NAMES}
-    scaler = make_scaler(engine_of(apps))
-    rows = np.concatenate(list(SHARDS.values()))
-    assert np.allclose(scaler.mean, rows.mean(axis=0), rtol=1e-12)
-    assert np.allclose(scaler.deviation, rows.std(axis=0), rtol=1e-12)
-
-
 @pytest.mark.parametrize("method", [Jigsaw(4, random_state=0), FeCA(4, random_state=0)])
 def test_a_scaled_run_is_that_of_files_with_this_scaler(made, method):
     """Without a guard bit for bit; the model has the scaler, and labels rows in its units."""
@@ -102,33 +84,6 @@ def test_a_scaled_run_is_that_of_files_with_this_scaler(made, method):
     }
     assert formats.encode(file) == formats.encode(sites.aggregate(by_file, 4))
     assert file.scaler.fingerprint == run.scaler.fingerprint
-
-
-def test_a_guarded_scaled_run_finds_the_groups(apps):
-    run = engine_of(apps)
-    run.scaler = make_scaler(run)
-    file, _ = federate(run)
-    found = file.scaler.unscale(file.model.centers)
-    order = np.argsort(found[:, 0])
-    assert (np.abs(found[order] - GROUPS) < [1.0, 0.2]).all()
-
-
-def test_columns_may_come_in_any_order(made, apps):
-    turned = made("oslo", SHARDS["oslo"][:, ::-1], columns=COLUMNS[::-1])
-    run = engine_of(apps | {"oslo": app_of(turned)})
-    run.scaler = make_scaler(run)
-    assert federate(run)[0].clients == NAMES
-
-
-def test_a_site_with_other_columns_is_told_apart(made, apps):
-    events = []
-    other = app_of(made("oslo", columns=("age", "weight")))
-    run = engine_of(apps | {"oslo": other}, tell=lambda *event: events.append(event))
-    with pytest.raises(QuorumError, match="3 sites sent statistics, but at least 4 must: oslo"):
-        make_scaler(run)
-    assert make_scaler(run, 3).columns == COLUMNS
-    reason = agreement.describe_columns(("age", "weight"), sorted(COLUMNS))
-    assert ("failed", "oslo", reason) in events
 
 
 def test_a_lie_about_statistics_does_not_make_the_scaler(apps):
@@ -177,15 +132,6 @@ def test_a_site_with_its_own_scaler_keeps_it(made, apps):
     assert "a scaler of its own" in federate(run, min_sites=3)[1].failures[0].reason
 
 
-def test_lost_sites_are_asked_again_for_statistics(apps):
-    left, good = [5, 5], apps["oslo"]
-
-    def app(message, context):
-        return left.pop() if left else good(message, context)
-
-    assert make_scaler(engine_of(apps | {"oslo": app}, retries=2)).columns == COLUMNS
-
-
 # ------------------------------------------------------------------------------------------- score
 
 
@@ -209,55 +155,6 @@ def test_scores_are_those_of_files_up_to_rounding(made, apps, scale):
         assert np.isclose(found[name].sse.sum(), exact.sse.sum(), rtol=0.1)
     merged = sites.merge_scores(found)
     assert merged.n_rows == sum(map(len, SHARDS.values()))
-
-
-def few_rows(made, n=60):
-    """Small sites: many of their rows are in cells of too few rows, which the guard leaves out."""
-    shards = {name: patients(n, seed=i) for i, name in enumerate(NAMES)}
-    return shards, {name: app_of(made(name, rows)) for name, rows in shards.items()}
-
-
-def inertia(file, shards):
-    """The exact mean squared distance of all rows."""
-    parts = {
-        n: sites.score(from_array(rows, COLUMNS), file, client=n) for n, rows in shards.items()
-    }
-    return sum(part.sse.sum() for part in parts.values()) / sum(map(len, shards.values()))
-
-
-def test_rows_that_the_guard_left_out_do_not_count_for_a_cluster_far_away(made):
-    shards, apps = few_rows(made)
-    file, found = scored(apps, Jigsaw("auto", random_state=0), scale=True)
-    merged = sites.merge_scores(found)
-    assert merged.n_rows + merged.n_noise == sum(map(len, shards.values()))
-    assert 10 < merged.n_noise < 0.25 * merged.n_rows
-    assert np.isclose(merged.sse.sum() / merged.n_rows, inertia(file, shards), rtol=0.25)
-
-
-def test_a_run_for_any_number_of_clusters_leaves_the_next_model_as_good(made):
-    """Rows that it left out were all in one cluster of the next answer, and moved its center."""
-    shards, apps = few_rows(made)
-    chosen = {"scaler": Scaler(COLUMNS, np.array([50.0, 2.0]), np.array([20.0, 1.0]))}
-    never_asked = {name: app_of(Site(name, from_array(r, COLUMNS))) for name, r in shards.items()}
-    best = inertia(federate(engine_of(never_asked, **chosen))[0], shards)
-    federate(engine_of(apps, Jigsaw("auto", random_state=0), **chosen))
-    assert inertia(federate(engine_of(apps, **chosen))[0], shards) < 1.05 * best
-
-
-def test_without_a_guard_scores_are_exact(made):
-    apps = {name: app_of(made(name, guard=Guard(1))) for name in NAMES}
-    file, found = scored(apps, scale=True)
-    for name, rows in SHARDS.items():
-        exact = sites.score(from_array(rows, COLUMNS), file, client=name)
-        assert found[name].counts.tolist() == exact.counts.tolist()
-        assert np.allclose(found[name].sse, exact.sse, rtol=1e-9)
-
-
-def test_scores_of_several_rounds_and_of_other_methods(made):
-    policy = Policy(rounds=3, questions_per_day=50)
-    for method in (Jigsaw(4, n_rounds=2, random_state=0), FeCA(4, random_state=0)):
-        apps = {name: app_of(made(name, policy=policy)) for name in NAMES}
-        assert tuple(scored(apps, method)[1]) == NAMES
 
 
 def test_a_score_that_is_not_of_the_model_or_the_site_is_left_out(apps):
@@ -320,21 +217,8 @@ def test_a_site_that_wants_labels_writes_model_and_labels_and_says_done(made, ap
     assert not [name for name in left if ".new" in name]
 
 
-def test_labels_stay_as_they_were_if_the_model_does_not_fit(made, apps, tmp_path):
-    labels = LabelFile(tmp_path / "labels.csv")
-    labels.path.write_text("old")
-    oslo = made("oslo", columns=("age", "weight"), labels=labels)
-    run = engine_of(apps)
-    file, _ = federate(run)
-    run.grid.apps["oslo"] = app_of(oslo)
-    assert push_model(run, file) == []
-    assert labels.path.read_text() == "old"
-    assert not (oslo.folder / "last.model").exists()
-
-
 @pytest.mark.parametrize(
-    ("path", "words"),
-    [("labels.txt", "end in .csv or .parquet"), ("none/x.csv", "no folder"), ("bern.csv", "data")],
+    ("path", "words"), [("labels.txt", "end in"), ("none/x.csv", "no folder"), ("bern.csv", "data")]
 )
 def test_a_place_where_labels_cannot_be_is_told_at_the_start(tmp_path, path, words):
     rows = SHARDS["bern"]
@@ -343,50 +227,3 @@ def test_a_place_where_labels_cannot_be_is_told_at_the_start(tmp_path, path, wor
     site = load_site({**options, "labels": str(tmp_path / path)})
     with pytest.raises(ParameterError, match=words):
         site.check()
-
-
-def test_a_folder_where_labels_cannot_be_written_is_told_at_the_start(tmp_path, monkeypatch):
-    rows, place = SHARDS["bern"], tmp_path / "shared"
-    write_table(tmp_path / "bern.csv", age=rows[:, 0], dose=rows[:, 1])
-    place.mkdir()
-    options = {"kind": "rows", "name": "bern", "data": str(tmp_path / "bern.csv")}
-    site = load_site({**options, "labels": str(place / "labels.csv")})
-    site.check()
-    # root may write everywhere
-    monkeypatch.setattr(os, "access", lambda path, mode: path != place)
-    with pytest.raises(FederationError, match=f"Cannot write {place}: it belongs to another"):
-        site.check()
-
-
-# ----------------------------------------------------------------------------------------- the job
-
-
-def test_the_tasks_of_a_job(apps):
-    from fedjigsaw.flower.jobs import Job
-
-    job = Job("jigsaw", 4, scale=True, score=True, min_sites=4)
-    run = engine_of(apps)
-    job_tasks.before(run, job)
-    file, _ = federate(run)
-    found = job_tasks.after(run, job, file)
-    assert tuple(job_tasks.scores_from(found[job_tasks.SCORES])) == NAMES
-    named = replace(job, like=job_tasks.model_text(replace(file, ids=(7, 3, 5, 1), next_id=8)))
-    assert job_tasks.with_ids(file, named).cluster_ids == (7, 3, 5, 1)
-    assert job_tasks.with_ids(file, job).cluster_ids == (0, 1, 2, 3)
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"scale": True, "scaler": {}}, "--scale or --scaler"),
-        ({"scale": True, "ask": "new"}, "--scaler OLD-MODEL"),
-        ({"score": True, "ask": "none"}, "--score asks the sites"),
-        ({"retries": -1}, "retries"),
-        ({"scale": True, "method": "deepfeca"}, "methods that cluster rows"),
-    ],
-)
-def test_options_that_do_not_go_together(options, words):
-    from fedjigsaw.flower.jobs import Job
-
-    with pytest.raises(ParameterError, match=words):
-        Job(**{"method": "jigsaw", "n_clusters": 4} | options).make_method()
