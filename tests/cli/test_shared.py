@@ -62,34 +62,7 @@ def test_a_terminal_shows_the_time_left_once_steps_are_told(monkeypatch):
     tell_step(4, 10)  # nobody listens any more
 
 
-def test_no_terminal_shows_nothing(monkeypatch):
-    shown = StringIO()
-    monkeypatch.setattr(_shared, "err", Console(file=shown))
-    with count_rows_then("Rows", 70, "Clustering") as (advance, start):
-        advance(70)
-        start(70)
-        tell_step(3, 10)
-    assert shown.getvalue().strip() == ""
-
-
 class TestOutputs:
-    def test_a_new_file_in_an_existing_folder_is_fine(self, tmp_path):
-        check_outputs(tmp_path / "a", None, tmp_path / "b", force=False, inputs=[tmp_path / "c"])
-
-    def test_a_command_may_know_another_way_than_force(self, tmp_path):
-        (tmp_path / "a").write_text("")
-        with pytest.raises(DataError, match="Use --resume to go on, or --force to overwrite it"):
-            check_outputs(tmp_path / "a", force=False, hint="--resume to go on, or ")
-
-    def test_of_two_results_for_one_file_that_one_is_named(self, tmp_path):
-        with pytest.raises(DataError, match="Two results cannot be written to one file, .*/b"):
-            check_outputs(*(tmp_path / name for name in "abb"), force=False)
-
-    def test_an_input_is_never_overwritten(self, tmp_path):
-        (tmp_path / "a").write_text("")
-        with pytest.raises(DataError, match="a is an input; write the result to another file"):
-            check_outputs(tmp_path / "a", force=True, inputs=[tmp_path / "." / "a"])
-
     def test_a_link_is_a_result_too_even_if_it_leads_nowhere(self, tmp_path):
         (tmp_path / "a").symlink_to(tmp_path / "nowhere")
         with pytest.raises(DataError, match="a already exists. Use --force"):
@@ -100,7 +73,7 @@ class TestOutputs:
         Ledger(tmp_path / "ledger.jsonl").set_limit(1.0)
         (tmp_path / "link").symlink_to(tmp_path / "ledger.jsonl")
         for name in ("ledger.jsonl", "link"):
-            with pytest.raises(DataError, match="is a ledger or a journal"):
+            with pytest.raises(DataError, match="ledger"):
                 check_outputs(tmp_path / name, force=True)
 
     @pytest.mark.parametrize("force", [True, False])
