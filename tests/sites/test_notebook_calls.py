@@ -44,36 +44,22 @@ def test_a_table_keeps_the_names_of_a_data_frame():
     assert from_array(frame.to_numpy(), frame.columns).columns == ("age", "dose")
 
 
-def test_nothing_to_merge():
-    with pytest.raises(ParameterError, match="No scores are given"):
-        sites.merge_scores({})
-    with pytest.raises(ParameterError, match="No statistics are given"):
-        sites.common_scaler({})
-    with pytest.raises(ParameterError, match="No summaries are given"):
-        sites.check_fit_together({})
-
-
 def test_contents_of_files_are_given_by_name():
     table = from_array(ROWS)
     summary, stats = sites.summarize(table, 2, client="bern"), sites.measure(table, client="bern")
     model = sites.aggregate({"bern": summary}, 2)
     score = sites.score(table, model, client="bern")
-    for call, kind, good in [
-        (lambda files: sites.aggregate(files, 2), "SummaryFile", summary),
-        (sites.check_fit_together, "SummaryFile", summary),
-        (sites.merge_statistics, "Stats", stats),
-        (sites.common_scaler, "Stats", stats),
-        (sites.merge_scores, "Score", score),
+    for call, good in [
+        (lambda files: sites.aggregate(files, 2), summary),
+        (sites.check_fit_together, summary),
+        (sites.merge_statistics, stats),
+        (sites.common_scaler, stats),
+        (sites.merge_scores, score),
     ]:
-        for wrong, got in [
-            ([good], "a list"),
-            ("bern.summary", "a str"),
-            ({"bern": "bern.summary"}, "a str"),
-            ({"bern": model}, "a ModelFile"),
-        ]:
-            with pytest.raises(ParameterError, match=f"to objects of type {kind}; got {got}"):
+        for wrong in ([good], "bern.summary", {"bern": "bern.summary"}, {"bern": model}, {}):
+            with pytest.raises(ParameterError):
                 call(wrong)
-    with pytest.raises(ParameterError, match="needs a list of paths; got one path"):
+    with pytest.raises(ParameterError):
         sites.read_summaries("bern.summary")
 
 

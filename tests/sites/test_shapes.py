@@ -44,15 +44,13 @@ def test_by_file_equals_in_python(places, made, tmp_path):
     assert model.model.centers.tobytes() == memory.cluster_centers_.tobytes()
     for name, tensor in memory.model_.tensors.items():
         assert model.model.tensors[name].tobytes() == tensor.tobytes(), name
-    found = [part.labels.to_numpy() for path in paths for part in sites.assign(path, model)]
-    assert np.concatenate(found).tolist() == memory.labels_.tolist()
     local = Jigsaw("auto", random_state=7, assign="local", **SHAPED).fit_clients(parts)
-    found = [
-        part.labels.to_numpy()
-        for path in paths
-        for part in sites.assign(path, model, local=made[0][path.name])
-    ]
-    assert np.concatenate(found).tolist() == local.labels_.tolist()
+    for fitted, summaries in ((memory, {}), (local, made[0])):
+        found = []
+        for path in paths:
+            for part in sites.assign(path, model, local=summaries.get(path.name)):
+                found += part.labels.to_pylist()
+        assert found == fitted.labels_.tolist()
 
 
 def test_rows_of_no_cluster_are_counted_apart(places, made):
@@ -103,40 +101,27 @@ def test_under_privacy_rows_of_no_cluster_are_not_told(places, made):
 
 def test_commands(places, run, tmp_path):
     paths, parts = places
-    names = [str(tmp_path / f"{path.stem}.summary") for path in paths]
-    for path, name in zip(paths, names, strict=True):
-        run("summarize", str(path), "-k", "auto", "-o", name)
-    model, labels = str(tmp_path / "model"), tmp_path / "labels.csv"
-    given = ["-p", "shape=elongated", "-p", "noise=true"]
+    given, names = ["-p", "shape=elongated", "-p", "noise=true"], []
+    for path in paths:
+        names.append(tmp_path / f"{path.stem}.summary")
+        run("summarize", path, "-k", "auto", "-o", names[-1])
+    model, labels, score = (tmp_path / name for name in ("model", "labels.csv", "score"))
     assert run("aggregate", *names, "-k", "2", *given, "-o", model).exit_code == 0
-    assert run("assign", str(paths[0]), "--model", model, "-o", str(labels)).exit_code == 0
+    assert run("assign", paths[0], "--model", model, "-o", labels).exit_code == 0
     with labels.open() as file:
         found = [int(row["label"]) for row in csv.DictReader(file)]
     assert set(found) == {-1, 0, 1}
     assert len(found) == len(parts["bern"])
-    shown = run("score", str(paths[0]), "--model", model, "-o", str(tmp_path / "score")).stdout
-    n_noise = found.count(-1)
+    n_noise, page = found.count(-1), tmp_path / "page.html"
+    shown = run("score", paths[0], "--model", model, "-o", score).stdout
     assert f"{n_noise} more rows are in no cluster" in shown
-    text = " ".join(run("inspect", str(tmp_path / "score")).stdout.split())
+    text = " ".join(run("inspect", score).stdout.split())
     assert f"{n_noise} more are in no cluster" in text
-    text = " ".join(run("inspect", model).stdout.split())
-    assert "each row goes to the likeliest of 2 components of a mixture." in text
-    assert "Rows that are in no cluster get the label -1." in text
-    page = tmp_path / "page.html"
-    assert run("report", model, str(tmp_path / "score"), "-o", str(page)).exit_code == 0
+    assert "label -1" in " ".join(run("inspect", model).stdout.split())
+    assert run("report", model, score, "-o", page).exit_code == 0
     assert f"{n_noise} rows in no cluster (label -1)" in page.read_text()
-    simulated = run(
-        "compare",
-        *map(str, paths),
-        "-k",
-        "2",
-        "--method",
-        "jigsaw",
-        *given,
-        "-o",
-        str(tmp_path / "compare.png"),
-    )
-    assert simulated.exit_code == 0, simulated.output
+    words = ("compare", *paths, "-k", "2", "--method", "jigsaw", *given)
+    assert run(*words, "-o", tmp_path / "compare.png").exit_code == 0
 
 
 @pytest.fixture(scope="module")
