@@ -7,7 +7,6 @@ import pytest
 from typer.main import get_command
 
 from fedjigsaw.cli._app import all_commands, app
-from fedjigsaw.io import formats
 
 
 def test_every_command_has_it():
@@ -59,17 +58,6 @@ def test_a_round_by_file(site, run):
     page = values("report model -o page.html")
     assert (page["n_clusters"], page["sites"]) == (2, ["bern"])
     assert values("privacy set-limit oslo.csv --epsilon 4")["limit"]["epsilon"] == 4.0
-
-
-def test_what_is_printed_under_privacy_has_one_exact_number(site, run):
-    """As the page says: the rows that were skipped; the file does not tell them."""
-    pytest.importorskip("opendp")
-    path = site / "bern.csv"
-    path.write_text(path.read_text() + ",1.0\n" * 3)
-    words = ("--epsilon", "5", "--cells", "own", "--bounds", "0,60", "--drop-missing", "--json")
-    made = run("summarize", "bern.csv", "-k", "2", "-o", "bern.summary", *words)
-    assert json.loads(made.stdout)["skipped_at_this_site"] == 3
-    assert formats.load(site / "bern.summary", formats.SummaryFile).n_skipped == 0
 
 
 def test_a_schema(site, run):

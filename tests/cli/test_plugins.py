@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import methods, partition
-from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from plugin_packages import WARD, install
@@ -156,7 +156,3 @@ class TestOwnFiles:
         row = json.loads(run(*words.split(), "--plugin", plugin).stdout)["rows"][0]
         assert (row["split"], row["n_clients"]) == ("by_order", 3)
         assert run(*words.replace("by_order", "by_luck").split()).exit_code == 2
-
-    def test_a_file_that_is_not_there(self, run):
-        with pytest.raises(DataError, match="none.py"):
-            run("methods", "--plugin", "none.py")

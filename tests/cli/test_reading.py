@@ -56,15 +56,6 @@ def test_commands_with_a_model_tell_it_too_and_warn_of_nothing(german):
         assert (TOLD in " ".join(done.stderr.split())) == ("bern.csv" in words)
 
 
-def test_compare(german, tmp_path):
-    (german / "lyon.csv").write_bytes((german / "bern.csv").read_bytes())
-    words = "compare @/bern.csv @/lyon.csv -k 2 --method jigsaw -o @/c.png"
-    said = " ".join(run(words, german).stderr.split())
-    assert said.count(TOLD) == 1
-    assert said.count(TOLD.replace("bern", "lyon")) == 1
-    assert said.count("'patient_id' looks like an identifier") == 1
-
-
 def test_plain_files_are_read_without_a_word(tmp_path):
     (tmp_path / "bern.csv").write_text("age,bmi\n" + "".join(f"{a},{b}\n" for a, b in ROWS))
     for words in COMMANDS:

@@ -61,12 +61,6 @@ def test_profiles_of_two_sites(shown):
     assert first["support"]["clients"] == 2
 
 
-def test_a_site_without_a_profile_is_named(shown):
-    shown("score bern.csv --model model --profile -o bern.score")
-    shown("score lyon.csv --model model -o lyon.score")
-    assert "Without a profile: lyon." in shown("score --merge bern.score lyon.score")
-
-
 def test_the_guard_is_an_option(shown):
     assert "the guard hides" in shown(
         "score bern.csv --model model --profile --min-cluster-size 61"

