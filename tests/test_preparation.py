@@ -17,12 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedjigsaw import FederatedPreparation, Guard, Jigsaw, sites
 from fedjigsaw.columns.schema import Column, Schema
-from fedjigsaw.errors import (
-    DataError,
-    DataTypeError,
-    IgnoredColumnWarning,
-    ParameterError,
-)
+from fedjigsaw.errors import DataError, DataTypeError, IgnoredColumnWarning, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.frames import from_frame

@@ -248,8 +248,3 @@ def test_bad_input_writes_nothing(run, files, tmp_path, monkeypatch, words):
     with pytest.raises(FedJigsawError, match=BAD[words]):
         run("compare", *words.replace("FILE", "site0.csv").split())
     assert sorted(path.name for path in tmp_path.iterdir()) == before
-
-
-@pytest.mark.parametrize("words", [["--unit", "person"], ["--cells", "none"], ["--runs", "0"]])
-def test_choices_that_do_not_exist(run, files, words):
-    assert run("compare", *files, "-k", "3", "--epsilon", "1", *words).exit_code == 2

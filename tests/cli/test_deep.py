@@ -313,15 +313,6 @@ def test_the_largest_size_is_that_of_checkpoints(run, data, tmp_path):
     assert run(*TRAIN, *words).exit_code == 2
 
 
-def test_a_subset_centralized_in_json(run, data, tmp_path):
-    words = ["--data", data, "-k", 5, "--rounds", 1, "-o", tmp_path / "c.st", "--json"]
-    result = run(*TRAIN, *words, "--split", "central", "--subset", 100)
-    row = json.loads(result.stdout)
-    assert row["n_images"] == 100
-    assert (row["split"], row["method"]) == ("central", "central")
-    assert "alpha" not in row
-
-
 def test_images_without_labels(run, data, tmp_path):
     bare, out = tmp_path / "bare.npz", tmp_path / "b.st"
     with np.load(data) as file:

@@ -60,16 +60,6 @@ def test_a_round_by_file(site, run):
     assert values("privacy set-limit oslo.csv --epsilon 4")["limit"]["epsilon"] == 4.0
 
 
-def test_a_schema(site, run):
-    schema = '[[columns]]\nname = "age"\nkind = "number"\n'
-    (site / "schema.toml").write_text("format = 1\n\n" + schema)
-    words = ["schema", "apply", "bern.csv", "--schema", "schema.toml", "-o", "bern.parquet"]
-    done = json.loads(run(*words, "--json").stdout)
-    assert done["n_rows"] == 80
-    assert done["copied"] == ["dose"]
-    assert json.loads(run("schema", "json-schema", "--json").stdout)["type"] == "object"
-
-
 @pytest.mark.federation
 def test_a_federation(tmp_path, run):
     pytest.importorskip("flwr")

@@ -95,17 +95,6 @@ class TestSignals:
         assert process.returncode not in (0, 1)
         assert sorted(tmp_path.iterdir()) == before
 
-    def test_a_signal_that_is_ignored_stays_ignored(self, tmp_path):
-        """As with nohup."""
-        process = subprocess.Popen(
-            [COMMAND, "methods"], stdout=subprocess.PIPE, preexec_fn=ignore_hangups
-        )
-        for _ in range(20):
-            time.sleep(0.1)
-            process.send_signal(signal.SIGHUP)
-        process.communicate(timeout=60)
-        assert process.returncode == 0
-
 
 def start(*words):
     return subprocess.Popen(
@@ -115,10 +104,6 @@ def start(*words):
         text=True,
         preexec_fn=heed_signals,
     )
-
-
-def ignore_hangups():
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
 
 
 def heed_signals():

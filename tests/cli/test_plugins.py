@@ -136,17 +136,6 @@ class TestOwnFiles:
         with pytest.raises(MessageError, match="'toy-ward'.* --plugin"):
             run("aggregate", summary, "-k", 2, "-o", sites / "model")
 
-    def test_a_list_of_parameters_need_not_repeat_number_and_seed(self, run, sites):
-        lists = "    client_parameters = ('scale',)\n\n    def __init__"
-        (sites / "toy_file.py").write_text(WARD.replace("    def __init__", lists))
-        plugin = ("--plugin", sites / "toy_file.py")
-        words = ("-k", 2, "--method", "toy-ward", *plugin)
-        for name in ("bern", "oslo"):
-            run("summarize", sites / f"{name}.csv", "-o", sites / f"{name}.summary", *words)
-        found = [sites / "bern.summary", sites / "oslo.summary"]
-        run("aggregate", *found, "-k", 2, "-o", sites / "model", *plugin)
-        assert formats.load(sites / "model", ModelFile).model.method == "toy-ward"
-
     def test_splits_of_a_file_have_a_name(self, run, tmp_path):
         (tmp_path / "toy_split.py").write_text(SPLIT)
         words = (

@@ -1,7 +1,6 @@
 """The commands about a site's privacy budget."""
 
 import json
-import shlex
 
 import pytest
 
@@ -10,10 +9,8 @@ from fedjigsaw.cli import _shared
 from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.fingerprints import fingerprint
-from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
-from fedjigsaw.sites.charge import Charge, Charges, in_short
 
 DELTA = 1e-6
 
@@ -148,17 +145,6 @@ class TestSetLimit:
         words = ("--epsilon", 9, "--data-set", "bern")
         assert "content" not in said(run("privacy", "set-limit", data.parent / place, *words))
         assert Ledger(data.parent / LEDGER).read().limited == ()
-
-    def test_errors_and_hints_name_it_as_a_shell_needs_it(self, tmp_path):
-        ledger = Ledger(tmp_path / "my ö" / LEDGER)
-        ledger.path.parent.mkdir()
-        charge = Charge(ledger, "bern", lambda: "ab", "summary")
-        told = [in_short(ledger.account("bern"), ledger.path)]
-        told.append(Charges((charge,)).limit(Privacy(1.0, DELTA, bounds=(0, 1))))
-        with pytest.raises(BudgetError) as error:
-            ledger.spend("bern", "ab", "summary", multiplier_for(2.0, DELTA), DELTA)
-        for text in [*told, str(error.value)]:
-            assert f"fedjigsaw privacy set-limit {shlex.quote(str(ledger.path))}" in text
 
     @pytest.mark.parametrize("name", ["berm.csv", "none/ledger"])
     def test_a_mistyped_data_file_is_not_made_a_ledger(self, run, data, name):

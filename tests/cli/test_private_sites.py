@@ -183,10 +183,6 @@ class TestInspect:
         run("summarize a.csv -k 3 -o plain")
         assert json.loads(run("inspect plain --json").stdout)["privacy"] is None
 
-    def test_shared_cells(self, run):
-        run(f"summarize a.csv -k 3 -o s --cells shared {PRIVATE}")
-        assert " cells that all sites share." in run("inspect s").stdout
-
     def test_a_model_of_mixed_sites_promises_nothing(self, run):
         run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --cells own --ledger l.jsonl")
         run("summarize b.parquet -k 3 -o b.summary")

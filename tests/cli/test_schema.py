@@ -43,16 +43,6 @@ def flat(text):
     return " ".join(re.sub("[│┃]", " ", text).split())
 
 
-def test_init_names_texts_among_dates_of_a_sheet(folder, run):
-    frame = pd.read_csv("bern.csv", parse_dates=["seen"])
-    frame["told"] = frame["seen"].astype(object).where(frame["age"] < 70, "in 3 to 5 weeks")
-    frame["left"] = frame["seen"].astype(object).where(frame["age"] < 70, "not yet")
-    frame.to_excel("dates.xlsx", index=False)
-    assert "texts among dates" in flat(run("schema init dates.xlsx -o schema.toml").stdout)
-    schema = load_schema("schema.toml")
-    assert (schema["left"].kind, schema.missing) == ("date", ("not yet",))
-
-
 class TestLedger:
     """A proposal has no noise: it is written down, and refused where there is a limit."""
 

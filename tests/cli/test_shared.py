@@ -1,11 +1,9 @@
 """Parsing of options and checks of outputs, as all commands share them."""
 
-import json
 import warnings
 from io import StringIO
 from pathlib import Path
 
-import numpy as np
 import pytest
 from rich.console import Console
 
@@ -16,7 +14,6 @@ from fedjigsaw.cli._shared import (
     check_outputs,
     count_rows_then,
     parse_params,
-    print_json,
     split_names,
 )
 from fedjigsaw.errors import DataError, UncertainNumberWarning, warn
@@ -74,14 +71,6 @@ class TestOutputs:
         folder.chmod(mode)
         with block(), pytest.raises(DataError, match="Cannot write .*: permission denied"):
             check_outputs(folder / "a", force=False)
-
-
-def test_json_has_null_for_numbers_that_it_does_not_know(capsys):
-    print_json({"spent": float("inf"), "clusters": ({"drift": np.float64("nan"), "rows": 3},)})
-    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
-        "spent": None,
-        "clusters": [{"drift": None, "rows": 3}],
-    }
 
 
 def test_all_warnings_of_the_package_are_printed_and_no_others(monkeypatch):

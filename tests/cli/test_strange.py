@@ -6,11 +6,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import sites
-from fedjigsaw.errors import (
-    ConspicuousSiteWarning,
-    ParameterError,
-    StrangeSiteError,
-)
+from fedjigsaw.errors import ConspicuousSiteWarning, ParameterError, StrangeSiteError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.io.tables import from_array

@@ -5,7 +5,7 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from fedjigsaw.columns.dates import ALL_MONTHS, DATE_FORMATS, parse_dates
+from fedjigsaw.columns.dates import DATE_FORMATS, parse_dates
 from fedjigsaw.columns.lenient import best_format, is_ambiguous, read_leniently
 from fedjigsaw.columns.recognition import Sighting, recognize
 from fedjigsaw.columns.schema import Column, from_days, to_days
@@ -108,11 +108,6 @@ def test_a_proposal_sets_the_format_of_other_languages():
     found = recognized(["4. Okt. 2024", "5. März 2024", "7. Jan. 2024"] * 20)
     assert (found.kind, found.format) == ("date", "%d. %b %Y")
     assert recognized(["4. Oct. 2024", "5. May 2024"] * 20).format == ""
-
-
-def test_no_two_months_have_a_name_in_common():
-    names = [name for month in ALL_MONTHS for name in set(month.split())]
-    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("pattern", DATE_FORMATS)

@@ -76,14 +76,6 @@ class TestRoundTrip:
         )
 
 
-def test_summary_survives_to_the_last_bit():
-    again = decode(encode(summary_file()))
-    assert again.summary == summary_file().summary
-    assert again.scaler.fingerprint == SCALER.fingerprint
-    assert (again.method, again.columns, again.seed, again.n_used) == ("feca", COLUMNS, 3, 9)
-    assert again.guard == {"min_cluster_size": 5, "counts": "none"}
-
-
 def test_weights_survive_to_the_last_bit():
     """Half as many bytes as other numbers, and a number alone stays one."""
     assert decode(encode(ALL["weights"])).model == ALL["weights"].model

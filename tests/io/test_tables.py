@@ -151,11 +151,6 @@ class TestSample:
             assert len(np.unique(rows)) == 500
         assert np.mean([rows.mean() for rows, _ in draws]) == pytest.approx(2499.5, rel=0.03)
 
-    def test_small_files_come_whole_and_in_order(self, files):
-        rows, n_seen = open_table(files / "t.npy").read(max_rows=3, rng=np.random.default_rng(0))
-        assert rows.tolist() == ROWS.tolist()
-        assert n_seen == 3
-
 
 class TestBadInput:
     @pytest.mark.parametrize(

@@ -131,10 +131,6 @@ class TestWhoseParameters:
         curve = sites.aggregate(wide, "auto", params={"max_clusters": 6}).model.tensors["k_curve"]
         assert curve[:, 0].max() == 6
 
-    def test_others_are_the_sites(self, files):
-        with pytest.raises(ParameterError, match="'n_init'"):
-            sites.aggregate(files, 5, params={"n_init": 3})
-
     def test_what_must_agree_is_taken_from_the_summaries(self, grid_sites):
         options = {"method": "feca", "params": {"radius": "theoretical"}}
         made = {path.stem: sites.summarize(path, 5, **options) for path in grid_sites[0]}

@@ -8,12 +8,7 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import FeCA, Jigsaw, metrics, sites
-from fedjigsaw.errors import (
-    ForgottenSiteWarning,
-    MessageError,
-    ParameterError,
-    SameRowsWarning,
-)
+from fedjigsaw.errors import ForgottenSiteWarning, MessageError, ParameterError, SameRowsWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile, encode
 from fedjigsaw.io.tables import open_table

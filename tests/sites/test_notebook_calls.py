@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import sites
-from fedjigsaw.errors import DataError, DataTypeError, ParameterError
+from fedjigsaw.errors import DataError, DataTypeError, ParameterError, QuorumError
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array, open_table
 
@@ -57,7 +57,7 @@ def test_contents_of_files_are_given_by_name():
         (sites.merge_scores, score),
     ]:
         for wrong in ([good], "bern.summary", {"bern": "bern.summary"}, {"bern": model}, {}):
-            with pytest.raises(ParameterError):
+            with pytest.raises((ParameterError, QuorumError)):
                 call(wrong)
     with pytest.raises(ParameterError):
         sites.read_summaries("bern.summary")

@@ -167,19 +167,6 @@ class TestShown:
         lines = describe(found, 1)
         assert any(line.startswith("  5: x0 20") for line in lines)
 
-    def test_words_about_the_number_of_clusters(self, file):
-        known = {
-            "k_confidence": [0.6], "k_runner_up": [2], "k_closest": [0, 2], "k_background": [0.0],
-            "k_elongation": [9.0, 1.0, 9.0], "k_columns": np.zeros(0), "k_doubts": [1],
-            "k_curve": [[3.0, 1.0, 0.0], [2.0, 2.0, -1.0]], "support_separation": [1.0] * 3,
-        }  # fmt: skip
-        known = {name: np.array(values) for name, values in known.items()}
-        tensors = {**file.model.tensors, **known}
-        lines = describe(replace(file, model=replace(file.model, tensors=tensors)), 1)
-        (text,) = [line for line in lines if line.startswith("- Cluster")]
-        assert text.startswith("- Clusters 7, 5 are elongated")
-        assert "clusters 7 and 5 overlap" in " ".join(lines)
-
     def test_report_page(self, file, rows, tmp_path):
         formats.save(file, tmp_path / "model")
         formats.save(sites.score(rows, file, client="a"), tmp_path / "a.score")
