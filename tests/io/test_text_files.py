@@ -511,5 +511,5 @@ def test_other_last_rows_are_rows(tmp_path, row):
 def test_a_line_of_commas_does_not_fill_the_memory(tmp_path):
     """A file of 2 MB needed seven gigabytes."""
     (tmp_path / "t.csv").write_text("," * 140_000 + "\n" + "," * 140_000 + "\n")
-    with pytest.raises(DataError, match="its first line has more than 131,072 columns"):
+    with pytest.raises(DataError, match="131,072 columns"):
         open_table(tmp_path / "t.csv")

@@ -33,7 +33,7 @@ def test_paths_may_be_strings(tmp_path):
     "call", [sites.measure, sites.propose_schema, open_table, lambda X: sites.summarize(X, 2)]
 )
 def test_rows_in_memory_need_a_table(call, rows):
-    with pytest.raises(DataTypeError, match=r"path of a file is needed; got .*from_array"):
+    with pytest.raises(DataTypeError, match="from_array"):
         call(rows)
 
 
@@ -73,7 +73,7 @@ def test_contents_of_files_are_given_by_name():
 )
 @pytest.mark.parametrize("wrong", ["bern.model", None])
 def test_a_model_is_the_content_of_its_file(call, wrong):
-    with pytest.raises(ParameterError, match=r"A ModelFile is needed; got .*formats.load\(path"):
+    with pytest.raises(ParameterError, match="ModelFile"):
         call(from_array(ROWS), wrong)
 
 
@@ -84,5 +84,5 @@ def test_no_labels_to_write(tmp_path):
 
 def test_distance_of_no_rows():
     summary = sites.summarize(from_array(ROWS), 2, client="bern")
-    with pytest.raises(DataError, match="an array has no row without missing values"):
+    with pytest.raises(DataError, match="missing values"):
         sites.mean_squared_distance(from_array(np.full((3, 2), np.nan)), summary, drop_missing=True)

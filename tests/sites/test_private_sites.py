@@ -212,14 +212,14 @@ class TestAggregate:
         files = {"a": summarized("a", privacy=shared)}
         for b in (other, promise(), None):
             files["b"] = summarized("b", table(seed=1), privacy=b)
-            with pytest.raises(MessageError, match="the same cells and bounds at all sites"):
+            with pytest.raises(MessageError, match="cells and bounds"):
                 sites.aggregate(files, 3)
 
     def test_a_file_with_other_cells_can_be_left_out(self):
         shared = promise(cells="shared", bounds=(0, 100))
         files = {c: summarized(c, table(seed=i), privacy=shared) for i, c in enumerate("abc")}
         files["c"] = summarized("c", table(seed=2), privacy=promise(bounds=(0, 90)))
-        with pytest.warns(UserWarning, match=r"c .client 'c'. takes no part: .*centers of its own"):
+        with pytest.warns(UserWarning, match="'c'. takes no part"):
             model = sites.aggregate(files, 3, min_sites=2)
         assert model.clients == ("a", "b")
 

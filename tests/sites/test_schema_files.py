@@ -573,7 +573,7 @@ class TestApply:
         assert str(pq.read_table(copy)["when"][-1].as_py()) == "2024-10-24 13:00:00"
         copy.unlink()
         write("24.10.2024")
-        with pytest.raises(DataError, match="row 70001, column 'when': '2024-10-24 13:00:00' has"):
+        with pytest.raises(DataError, match="row 70001, column 'when'"):
             sites.apply_schema(path, schema, copy)
         assert not copy.exists()
 
