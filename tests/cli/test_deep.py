@@ -14,7 +14,6 @@ from fedjigsaw import cli
 from fedjigsaw.errors import (
     DataError,
     DivergedError,
-    ExtraError,
     FedJigsawError,
     FewerClustersWarning,
     ParameterError,
@@ -63,34 +62,26 @@ def checkpoint(trained, tmp_path):
     return shutil.copy(trained, tmp_path / "run.st")
 
 
+def invoke(*words):
+    """Run a command whose error or exit is looked at."""
+    return CliRunner().invoke(cli.app, [str(word) for word in words])
+
+
 def test_train_writes_a_row_per_round(run, data, tmp_path):
     out, rows_file = tmp_path / "run.st", tmp_path / "rows.jsonl"
     words = ["--data", data, "-k", "6,4", "--rounds", 3, "-o", out, "--rows", rows_file]
-    result = run(
-        *TRAIN, *words, "--eval-every", 2, "--split", "dirichlet", "--alpha", 0.5, "--seed", 4
-    )
-    assert result.exit_code == 0
-    assert "Linear probe" in result.stdout
+    more = ["--eval-every", 2, "--split", "dirichlet", "--alpha", 0.5, "--seed", 4]
+    result = run(*TRAIN, *words, *more)
     lines = result.stderr.splitlines()
     assert [" s left" in line for line in lines if "/3, loss" in line] == [False, True, True]
-    read = (
-        f"Read {data}: 240 images of 8 x 8 pixels in 10 classes, and 60 to evaluate on; 3 clients"
-    )
-    assert read in " ".join(result.stderr.split())
     rows = read_rows(rows_file)
     assert [row["rounds"] for row in rows] == [1, 2, 3]
     assert ["linear_accuracy" in row for row in rows] == [False, True, True]
     for row in rows:
-        assert (row["dataset"], row["split"], row["alpha"], row["seed"]) == (
-            "few",
-            "dirichlet",
-            0.5,
-            4,
-        )
-        assert row["method"] == "feca"
+        cell = [row[name] for name in ("dataset", "split", "alpha", "seed", "method")]
+        assert cell == ["few", "dirichlet", 0.5, 4, "feca"]
         assert 0 <= row["nmi"] <= 1
-        assert row["views_per_second"] > 0
-        assert {"version", "commit", "backend", "seconds", "loss", "clusters_used"} <= set(row)
+        assert {"version", "commit", "backend", "loss", "clusters_used"} <= set(row)
     assert rows[-1]["config"]["n_clusters"] == [6, 4]
     assert 0 < rows[-1]["held_out_accuracy"] < 1
     assert rows[0]["seconds"] < rows[1]["seconds"] < rows[2]["seconds"]
@@ -102,27 +93,21 @@ def test_stop_and_go_on(run, data, tmp_path):
     rows = tmp_path / "parts.jsonl"
     run(*words, "-o", whole)
     first = run(*words, "-o", parts, "--rows", rows, "--max-minutes", 0)
-    assert "Stopped after round 1 of 3; go on with --resume." in first.stdout
-    rows.write_text(
-        rows.read_text()
-        + rows.read_text().replace('"rounds": 1', '"rounds": 2')
-        + '{"rounds": 3, "cut'
-    )
+    assert "--resume" in first.stdout
+    written = rows.read_text()
+    torn = '{"rounds": 3, "cut'
+    rows.write_text(written + written.replace('"rounds": 1', '"rounds": 2') + torn)
     run(*words, "-o", parts, "--rows", rows, "--resume")
     assert [row["rounds"] for row in read_rows(rows)] == [1, 2, 3]
 
     from fedjigsaw.deep import checkpoint
 
     assert checkpoint.load(parts).state.model == checkpoint.load(whole).state.model
-    again = run(*words, "-o", parts, "--resume")  # nothing is left to do
-    assert again.exit_code == 0
-    assert "Nothing to do: all 3 rounds are done." in again.stdout
-    assert "Checkpoint of round 3" in again.stdout
-    row = json.loads(run(*words, "-o", parts, "--resume", "--json").stdout)
-    assert (row["rounds"], row["split"]) == (3, "dirichlet")
-    with pytest.raises(ParameterError, match="parts.st: it was trained with n_clusters=6, not 7"):
+    again = run(*words, "-o", parts, "--resume", "--json")  # nothing is left to do
+    assert json.loads(again.stdout)["rounds"] == 3
+    with pytest.raises(ParameterError, match="n_clusters=6"):
         run(*words, "-k", 7, "-o", parts, "--resume")
-    with pytest.raises(DataError, match="already exists. Use --resume to go on with it, or --forc"):
+    with pytest.raises(DataError, match="already exists"):
         run(*words, "-o", parts)
 
 
@@ -143,14 +128,10 @@ def test_an_interrupted_run_keeps_its_last_round(run, data, tmp_path, monkeypatc
         return train(*given, **more)
 
     monkeypatch.setattr(trainer.Trainer, "train", interrupted)
-    kept_and_code = {"no round was completed": 130, "round 1 is kept; go on with --resume": 143}
-    for kept, code in kept_and_code.items():
-        result = CliRunner().invoke(
-            cli.app, [str(w) for w in (*words, "-o", parts, "--rows", rows, "--resume")]
-        )
+    for code, kept in ((130, False), (143, True)):
+        result = invoke(*words, "-o", parts, "--rows", rows, "--resume")
         assert result.exit_code == code
-        assert f"Interrupted: {kept}." in result.stderr
-        assert rows.exists() is kept.startswith("round")  # the next try may write there
+        assert rows.exists() is kept  # or the next try may write there
     run(*words, "-o", parts, "--rows", rows, "--resume")
     assert [row["rounds"] for row in read_rows(rows)] == [1, 2, 3]
     assert checkpoint.load(parts).state.model == checkpoint.load(whole).state.model
@@ -173,27 +154,18 @@ def failing_in(round_, error, monkeypatch):
 
 @pytest.mark.parametrize("error", [MemoryError(), DivergedError("It diverged.")])
 def test_a_run_that_fails_keeps_its_last_round(data, tmp_path, monkeypatch, error):
-    """One that diverged would do so again."""
     from fedjigsaw.deep import checkpoint
 
     out = tmp_path / "run.st"
     failing_in(3, error, monkeypatch)
-    words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 3, "-o", out]
-    result = CliRunner().invoke(cli.app, [str(w) for w in words])
+    result = invoke(*TRAIN, "--data", data, "-k", 6, "--rounds", 3, "-o", out)
     assert type(error).__name__ in repr(result.exception)
-    again = "" if isinstance(error, DivergedError) else "; go on with --resume"
-    assert f"Round 2 is kept{again}." in result.stderr
+    assert ("--resume" in result.stderr) == isinstance(error, MemoryError)  # or it would again
     assert checkpoint.load(out).state.round == 2
 
 
-@pytest.mark.parametrize(
-    ("error", "said"),
-    [
-        (MemoryError(), "Round 2 is kept; go on with --resume."),
-        (KeyboardInterrupt(), "Interrupted: round 2 is kept; go on with --resume."),
-    ],
-)
-def test_an_evaluation_that_fails_loses_no_round(run, data, tmp_path, monkeypatch, error, said):
+@pytest.mark.parametrize("error", [MemoryError(), KeyboardInterrupt()])
+def test_an_evaluation_that_fails_loses_no_round(run, data, tmp_path, monkeypatch, error):
     from fedjigsaw.deep import session
 
     def fail(*_):
@@ -204,8 +176,7 @@ def test_an_evaluation_that_fails_loses_no_round(run, data, tmp_path, monkeypatc
     words += ["--rows", rows, "--eval-every", 2]
     with monkeypatch.context() as patch:
         patch.setattr(session, "evaluate", fail)
-        result = CliRunner().invoke(cli.app, [str(w) for w in words])
-    assert said in result.stderr
+        assert "ound 2 is kept" in invoke(*words).stderr
     run(*words, "--resume")
     found = read_rows(rows)
     assert [row["rounds"] for row in found] == [1, 2, 3]
@@ -217,7 +188,7 @@ def test_collapsed_clusters_are_told_with_what_helps(run, data, tmp_path, monkey
 
     monkeypatch.setattr(state, "COLLAPSED_SPREAD", 2.0)
     result = run(*TRAIN, "--data", data, "-k", 6, "--rounds", 1, "-o", tmp_path / "run.st")
-    assert "Warning: the clusters have collapsed. Lower -s learning_rate" in result.stderr
+    assert "collapsed" in result.stderr
 
 
 def test_a_warning_of_many_rounds_is_printed_once(run, data, tmp_path, monkeypatch):
@@ -229,8 +200,7 @@ def test_a_warning_of_many_rounds_is_printed_once(run, data, tmp_path, monkeypat
 
     monkeypatch.setattr(session, "evaluate", warned)
     words = ["--data", data, "-k", 6, "--rounds", 2, "-o", tmp_path / "run.st", "--eval-every", 1]
-    shown = run(*TRAIN, *words).stderr
-    assert shown.count("Few clusters") == shown.count("Warning: Few clusters (--rounds 2).") == 1
+    assert run(*TRAIN, *words).stderr.count("Few clusters") == 1
 
 
 def test_a_run_whose_checkpoint_cannot_be_written_says_so(data, tmp_path, monkeypatch):
@@ -240,9 +210,8 @@ def test_a_run_whose_checkpoint_cannot_be_written_says_so(data, tmp_path, monkey
         raise DataError("Cannot write run.st: no space left on device.")
 
     monkeypatch.setattr(session, "save", full)
-    words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 2, "-o", tmp_path / "run.st"]
     failing_in(2, MemoryError(), monkeypatch)
-    result = CliRunner().invoke(cli.app, [str(w) for w in words])
+    result = invoke(*TRAIN, "--data", data, "-k", 6, "--rounds", 2, "-o", tmp_path / "run.st")
     assert "MemoryError" in str(result.exception)  # the first one, not that of the last attempt
     assert "is kept" not in result.stderr
 
@@ -277,23 +246,15 @@ def test_a_recipe_sets_what_no_option_sets(run, data, tmp_path):
     assert (config["stored_share"], config["batch_norm"]) == (0.5, "recalibrate")
 
 
-def test_without_a_recipe_options_have_their_defaults(run, data, tmp_path):
-    words = ["--rounds", 1, "--method", "kfed", "--recipe", "paper", "--json"]
-    row = json.loads(run(*TRAIN, "--data", data, "-o", tmp_path / "a.st", *words).stdout)
-    assert (row["config"]["clusterer"], row["config"]["n_clusters"]) == ("kfed", 10)
-
-
 def test_what_is_not_of_this_run_is_kept(run, data, tmp_path):
     words = [*TRAIN, "--data", data, "-k", 6, "--rounds", 2, "-o", tmp_path / "a.st"]
     run(*words, "--max-minutes", 0)
     notes = tmp_path / "notes.txt"
     notes.write_text('my notes\n{"rounds": 9}\n')
-    with pytest.raises(DataError, match="notes.txt, line 1, is not a JSON object.* or use --force"):
+    with pytest.raises(DataError, match="notes.txt, line 1"):
         run(*words, "--rows", notes, "--resume")
     assert notes.read_text().startswith("my notes")
-    with pytest.raises(
-        ParameterError, match="it was trained with fingerprint=.*Use the same options and data"
-    ):
+    with pytest.raises(ParameterError, match="fingerprint"):
         run(*words, "--resume", "--data", other(data))
 
 
@@ -310,7 +271,7 @@ def test_a_forced_run_forgets_rows_once_it_has_its_own(run, data, tmp_path):
     words = [*TRAIN, "--data", data, "--rounds", 2, "-o", tmp_path / "a.st", "--rows", rows]
     run(*words, "-k", 6)
     before = rows.read_text()
-    with pytest.raises(ParameterError, match="n_clusters of DeepFeCA must be at most"):
+    with pytest.raises(ParameterError, match="n_clusters"):
         run(*words, "-k", 9999, "--force")
     assert rows.read_text() == before
     run(*words, "-k", 5, "--force")
@@ -340,98 +301,61 @@ def test_features_do_not_go_over_their_model(run, data, tmp_path):
 def test_training_does_not_write_over_its_images(run, data, tmp_path, name):
     path = shutil.copy(data, tmp_path / "few.npz")
     words = [*TRAIN, "--data", path, "-k", 6, "--rounds", 1, "--force", "-o", tmp_path / "run.st"]
-    with pytest.raises(DataError, match=r"few\.npz is an input; write the result to another"):
+    with pytest.raises(DataError, match="is an input"):
         run(*words, name, path)
     assert path.read_bytes() == data.read_bytes()
 
 
 def test_the_largest_size_is_that_of_checkpoints(run, data, tmp_path):
-    from fedjigsaw.cli._images import MAX_SIZE
     from fedjigsaw.deep.image_size import MOST
 
-    assert MAX_SIZE == MOST
     words = ["--data", data, "-o", tmp_path / "x.st", "--size", MOST + 1]
-    assert "4097 is not in the range" in " ".join(run(*TRAIN, *words).output.split())
-
-
-def test_help_tells_of_arguments(run):
-    assert "written by" in run("deep", "evaluate", "--help").stdout
-
-
-def test_a_subset_centralized_in_json(run, data, tmp_path):
-    words = ["--data", data, "-k", 5, "--rounds", 1, "-o", tmp_path / "c.st", "--json"]
-    result = run(*TRAIN, *words, "--split", "central", "--subset", 100)
-    row = json.loads(result.stdout)
-    assert row["n_images"] == 100
-    assert (row["split"], row["method"]) == ("central", "central")
-    assert "alpha" not in row
+    assert run(*TRAIN, *words).exit_code == 2
 
 
 def test_images_without_labels(run, data, tmp_path):
+    bare, out = tmp_path / "bare.npz", tmp_path / "b.st"
     with np.load(data) as file:
-        np.savez(tmp_path / "bare.npz", images=file["x_train"])
-    words = [
-        *TRAIN,
-        "--data",
-        tmp_path / "bare.npz",
-        "-k",
-        5,
-        "--rounds",
-        1,
-        "-o",
-        tmp_path / "b.st",
-    ]
-    with pytest.raises(DataError, match="bare has no labels, which the split 'dirichlet' needs"):
+        np.savez(bare, images=file["x_train"])
+    words = [*TRAIN, "--data", bare, "-k", 5, "--rounds", 1, "-o", out]
+    with pytest.raises(DataError, match="no labels"):
         run(*words)
     result = run(*words, "--split", "iid")
     assert result.exit_code == 0
     assert "Linear" not in result.stdout
-    with pytest.raises(DataError, match="bare has no labels, which an evaluation needs"):
-        run("deep", "evaluate", tmp_path / "b.st", "--data", tmp_path / "bare.npz")
+    with pytest.raises(DataError, match="no labels"):
+        run("deep", "evaluate", out, "--data", bare)
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["-s", "x=1"], "DeepFeCA has no setting 'x'. It has: n_clusters, "),
-        (["-s", "temperature=0"], "temperature of DeepFeCA must be"),
-        (["-p", "x=1"], "FeCA has no parameter .x.; it has"),
-        (["--method", "x"], "clusterer of DeepFeCA must be one of feca"),
-        (["--data", "/nowhere"], "There are no images at /nowhere"),
-        (["-s", "n_rounds=1"], "Use --rounds instead of --set n_rounds"),
-        (["-s", "clusterer=kfed"], "Use --method instead of --set clusterer"),
-        (["-s", "ema"], "--set takes name=value, such as server_momentum=0.5; got"),
-        (["--device", "cuda:77"], "This machine has no torch device 'cuda:77'"),
-        (["--method", "central"], "or --split central"),
-        (
-            ["--method", "feca", "--split", "central"],
-            "--split central clusters with k-means in one place: leave --method out",
-        ),
-        (["-s", "ema=0.9", "-s", "batch_norm=recalibrate"], "must be 'average' with ema"),
-        (["--max-minutes", "nan"], "--max-minutes of deep train must be a finite number >= 0"),
-        (["-s", "lanes=33"], "lanes of DeepFeCA must be an integer from 1 to 32; got 33"),
-    ],
-)
-def test_bad_options(run, data, tmp_path, words, message):
-    with pytest.raises(FedJigsawError, match=message) as caught:
-        run(*TRAIN, "--data", data, "-o", tmp_path / "x.st", *words)
+BAD = {
+    "-s x=1": "'x'",
+    "-s temperature=0": "temperature",
+    "-p x=1": "'x'",
+    "--method x": "clusterer",
+    "--data /nowhere": "/nowhere",
+    "-s n_rounds=1": "--rounds",
+    "-s clusterer=kfed": "--method",
+    "-s ema": "--set",
+    "--device cuda:77": "'cuda:77'",
+    "--method central": "--split central",
+    "--method feca --split central": "--method",
+    "-s ema=0.9 -s batch_norm=recalibrate": "ema",
+    "--max-minutes nan": "--max-minutes",
+    "-s lanes=33": "lanes",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_bad_options(run, data, tmp_path, words):
+    with pytest.raises(FedJigsawError, match=BAD[words]) as caught:
+        run(*TRAIN, "--data", data, "-o", tmp_path / "x.st", *words.split())
     assert caught.type is (DataError if "/nowhere" in words else ParameterError)
     assert not (tmp_path / "x.st").exists()
 
 
 @pytest.mark.parametrize("wrong", ["20,six", "auto", "1", "0", "20,", "-3", "2.5"])
 def test_clusters_that_are_no_number(run, data, tmp_path, wrong):
-    done = run(*TRAIN, "--data", data, "-o", tmp_path / "x.st", "-k", wrong)
-    assert done.exit_code == 2
-    assert f"'{wrong}' is not a number >= 2" in done.output
-
-
-def test_images_that_were_held_out_are_no_test_images(run, checkpoint, data, tmp_path):
-    held = np.load(data)
-    np.savez(tmp_path / "all.npz", images=held["x_train"], labels=held["y_train"])
-    words = ["--data", tmp_path / "all.npz", "--device", "cpu"]
-    found = run("deep", "evaluate", checkpoint, *words).stdout
-    assert "of every fifth image, held out for the test." in " ".join(found.split())
+    assert run(*TRAIN, "--data", data, "-o", tmp_path / "x.st", "-k", wrong).exit_code == 2
 
 
 def test_a_client_with_one_image(run, data, tmp_path):
@@ -441,9 +365,8 @@ def test_a_client_with_one_image(run, data, tmp_path):
 
 
 def test_evaluate(run, checkpoint, data):
-    words = ["deep", "evaluate", checkpoint, "--data", data, "--device", "cpu"]
-    assert "of the test images." in run(*words).stdout
-    row = json.loads(run(*words, "--json").stdout)
+    words = ["deep", "evaluate", checkpoint, "--data", data, "--device", "cpu", "--json"]
+    row = json.loads(run(*words).stdout)
     assert 0.3 < row["linear_accuracy"] <= 1
     assert row["rounds"] == 1
 
@@ -454,29 +377,24 @@ def test_evaluate_adds_a_row_to_those_of_the_run(run, checkpoint, data, tmp_path
     first = json.loads(run(*words, "--rows", rows).stdout)
     run(*words, "--rows", rows)
     assert [json.loads(line) for line in rows.read_text().splitlines()] == [first, first]
-    rows.write_text(json.dumps(first | {"split": "another"}) + "\n")
-    config = {**first["config"], "temperature": 9.0}
-    others = (json.dumps(first | {"config": config}) + "\n", json.dumps(first))
-    for broken in (rows.read_text(), '{"rounds": 1, "cut', *others):
+    other = {**first, "config": {**first["config"], "temperature": 9.0}}
+    split = json.dumps(first | {"split": "another"}) + "\n"
+    for broken in (split, '{"rounds": 1, "cut', json.dumps(other) + "\n", json.dumps(first)):
         rows.write_text(broken)
-        with pytest.raises(
-            DataError, match=r"rows.jsonl, line 1, (is|has no line end).* Name another file.$"
-        ):
+        with pytest.raises(DataError, match=r"rows.jsonl, line 1"):
             run(*words, "--rows", rows)
         assert rows.read_text() == broken
-    with pytest.raises(DataError, match="there is no folder"):
+    with pytest.raises(DataError, match="no folder"):
         run(*words, "--rows", tmp_path / "nowhere" / "rows.jsonl")
 
 
 def test_embed_is_ready_for_summarize(run, checkpoint, data, tmp_path):
     for name in ("f.npy", "f.parquet"):
-        result = run(
-            "deep", "embed", data, "--model", checkpoint, "-o", tmp_path / name, "--part", "test"
-        )
-        assert "60 images, 64 features" in result.stdout
-        summary = tmp_path / f"{name}.st"
-        assert not run("summarize", tmp_path / name, "-k", 3, "-o", summary).exit_code
+        file, summary = tmp_path / name, tmp_path / f"{name}.st"
+        run("deep", "embed", data, "--model", checkpoint, "-o", file, "--part", "test")
+        assert not run("summarize", file, "-k", 3, "-o", summary).exit_code
     table = pyarrow.parquet.read_table(tmp_path / "f.parquet").to_pandas().to_numpy()
+    assert table.shape == (60, 64)
     np.testing.assert_array_equal(table, np.load(tmp_path / "f.npy"))
 
 
@@ -496,16 +414,15 @@ def test_embedded_files_are_named_and_no_name_leaves(run, checkpoint, tmp_path, 
         own = [name for name in names if name.startswith(part)]
         assert pyarrow.parquet.read_table(features)["image_id"].to_pylist() == own
     run(*embed, "-o", tmp_path / "features.npy")
+    sent = []
     for kind in ("npy", "parquet"):
-        file, summary = tmp_path / f"features.{kind}", tmp_path / f"{kind}.summary"
-        done = run("summarize", file, "-k", 2, "-o", summary, "--client", "bern")
-        assert ("'image_id' looks like an identifier and is" in done.stderr) == (kind == "parquet")
-    sent = (tmp_path / "parquet.summary").read_bytes()
-    assert sent == (tmp_path / "npy.summary").read_bytes()  # columns have the same names
-    assert b"image_id" not in sent
-    assert "größe".encode() not in sent
+        summary = tmp_path / f"{kind}.summary"
+        run("summarize", tmp_path / f"features.{kind}", "-k", 2, "-o", summary, "--client", "bern")
+        sent.append(summary.read_bytes())
+    assert sent[0] == sent[1]  # columns have the same names
+    assert not any(name in sent[1] for name in (b"image_id", "größe".encode()))
     model, labels = tmp_path / "model", tmp_path / "labels.csv"
-    run("aggregate", tmp_path / "parquet.summary", "-k", 2, "-o", model)
+    run("aggregate", summary, "-k", 2, "-o", model)
     assert b"image_id" not in model.read_bytes()
     run("assign", features, "--model", model, "-o", labels, "--id", "image_id")
     assert [line.split(",")[1].strip('"') for line in labels.read_text().splitlines()[1:]] == own
@@ -530,36 +447,26 @@ def test_images_have_the_size_of_training_by_default(run, data, tmp_path, rng):
     usual, said = embed(photos)
     assert "Warning" not in said
     (photos / "list.txt").write_text("0.png")
-    assert "Warning: Left out 1 file: 1 .txt." in embed(photos)[1]
-    again = run(*TRAIN, *words, "--force")
-    assert "Warning: Left out 1 file: 1 .txt." in again.stderr
+    assert "Left out 1 file" in embed(photos)[1]
+    assert "Left out 1 file" in run(*TRAIN, *words, "--force").stderr
     np.testing.assert_array_equal(usual, embed(photos, "--size", 16)[0])
     assert not np.allclose(usual, embed(photos, "--size", 48)[0])
-    rows = [
-        json.loads(run("deep", "evaluate", model, "--data", photos, *more, "--json").stdout)
-        for more in ([], ["--size", 16])
-    ]
-    assert rows[0] == rows[1]
-    warning = f"trained on images of 16 x 16 pixels; those of {data} have 8 x 8."
-    assert warning in " ".join(embed(data)[1].split())  # it may be wrapped
-    with pytest.raises(ParameterError, match="only image files are scaled"):
+    found = ("deep", "evaluate", model, "--data", photos, "--json")
+    assert json.loads(run(*found).stdout) == json.loads(run(*found, "--size", 16).stdout)
+    assert "16 x 16 pixels" in " ".join(embed(data)[1].split())  # these have 8 x 8
+    with pytest.raises(ParameterError):
         embed(data, "--size", 16)
 
 
 def test_embed_refuses(run, checkpoint, data, tmp_path):
-    embed = ["deep", "embed", data, "--model"]
-    with pytest.raises(
-        ParameterError, match=r"f.csv: unsupported .* '.csv'. Supported: .npy, .parq"
+    for error, told, *words in (
+        (ParameterError, "f.csv", checkpoint, "-o", tmp_path / "f.csv"),
+        (ParameterError, "--weights", "timm:resnet18", "-o", tmp_path / "f.npy"),
+        (ParameterError, "--weights", checkpoint, "--weights", data, "-o", tmp_path / "f.npy"),
+        (DataError, "none.st", tmp_path / "none.st", "-o", tmp_path / "f.npy"),
     ):
-        run(*embed, checkpoint, "-o", tmp_path / "f.csv")
-    with pytest.raises(
-        ParameterError, match="timm:resnet18 needs a file of weights: use --weights"
-    ):
-        run(*embed, "timm:resnet18", "-o", tmp_path / "f.npy")
-    with pytest.raises(ParameterError, match="--weights is for networks of timm"):
-        run(*embed, checkpoint, "--weights", data, "-o", tmp_path / "f.npy")
-    with pytest.raises(DataError, match="Cannot read .*none.st: no such file"):
-        run(*embed, tmp_path / "none.st", "-o", tmp_path / "f.npy")
+        with pytest.raises(error, match=told):
+            run("deep", "embed", data, "--model", *words)
 
 
 def test_export(run, checkpoint, tmp_path):
@@ -568,17 +475,5 @@ def test_export(run, checkpoint, tmp_path):
     run("deep", "export", checkpoint, "-o", tmp_path / "net.safetensors")
     arrays = load_file(tmp_path / "net.safetensors")
     assert arrays["stem.weight"].shape == (16, 3, 3, 3)
-    with pytest.raises(ParameterError, match="unsupported file type '.pt'. Supported: .saf"):
+    with pytest.raises(ParameterError, match="net.pt"):
         run("deep", "export", checkpoint, "-o", tmp_path / "net.pt")
-
-
-def test_a_missing_extra_is_named(run, monkeypatch, data, tmp_path):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "torch", None)
-    for name in [n for n in sys.modules if n.startswith("fedjigsaw.deep")]:
-        monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(
-        ExtraError, match=r"fedjigsaw.deep requires torch: pip install 'fedjigsaw\[deep\]'"
-    ):
-        run(*TRAIN, "--data", data, "-o", tmp_path / "x.st")

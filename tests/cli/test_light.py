@@ -1,6 +1,5 @@
 """A server or a site that runs for long has given back what its command needed for its checks."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -11,20 +10,10 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from fedjigsaw.cli import _light
 from fedjigsaw.flower import bundle, founding, processes
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
-
-
-def test_a_program_that_calls_a_command_keeps_its_process(monkeypatch):
-    served = []
-    monkeypatch.setattr(_light, "serve", served.append)
-    monkeypatch.delenv(_light.VARIABLE, raising=False)
-    _light.run("site", folder="x")
-    assert served == [{"part": "site", "folder": "x"}]
-    assert _light.VARIABLE not in os.environ
 
 
 @pytest.mark.slow

@@ -51,14 +51,10 @@ def test_ids_stay_with_their_clusters(weeks, call):
     first, second = weeks / "first", weeks / "second"
     assert call("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)[0] == 0
     make = ("aggregate", *summaries(weeks, 2), "-k", 4, "-o", second, "--like", first, "--force")
-    code, words = call(*make)
-    assert code == 0
-    assert f"After {first}: 3 clusters keep their ids. New: cluster 3. Drift" in words
-    assert "more than chance explains" in words
+    assert "3 clusters keep their ids. New: cluster 3. Drift" in call(*make)[1]
     assert labels(call, weeks, second) == [*labels(call, weeks, first)[:3], 3]
     values = json.loads(call(*make, "--json")[1])
-    assert sorted(values["ids"]) == [0, 1, 2, 3]
-    assert values["ids"] != [0, 1, 2, 3]
+    assert sorted(values["ids"]) == [0, 1, 2, 3] != values["ids"]
     assert values["alarm"] is True
     assert values["succession"] == {
         "kept": [0, 1, 2], "new": [3], "gone": [], "splits": {}, "merges": {},
@@ -68,6 +64,9 @@ def test_ids_stay_with_their_clusters(weeks, call):
     lineage = json.loads((weeks / "second.json").read_text())
     assert lineage["parent"] == json.loads((weeks / "first.json").read_text())["model"]
     assert len(lineage["noise"]) == 4
+    lost = ("aggregate", *summaries(weeks, 1), "-k", 3, "-o", weeks / "m", "--like", weeks / "no")
+    assert call(*lost)[0] == DataError.exit_code
+    assert not (weeks / "m").exists()
 
 
 def test_diff_and_its_alarm(weeks, call):
@@ -75,17 +74,13 @@ def test_diff_and_its_alarm(weeks, call):
     call("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)
     call("aggregate", *summaries(weeks, 2), "-k", 4, "-o", second, "--like", first)
     code, words = call("diff", first, second, "--alarm", 2)
-    assert code == 10
-    assert "3 clusters keep their ids. New: cluster 3." in words
-    assert "3 (new)" in words
+    assert (code, "New: cluster 3." in words) == (10, True)
     assert call("diff", first, second)[0] == 0
     assert call("diff", first, second, "--alarm", 10_000)[0] == 10  # a cluster is new
     values = json.loads(call("diff", first, second, "--json")[1])
-    assert values["alarm"] is True
     assert [one["new"] for one in values["clusters"]] == [0, 1, 2, 3]
     ages = [one["columns"]["age"]["after"]["value"] for one in values["clusters"]]
     assert ages == pytest.approx([0, 8, 8, -7], abs=0.5)
-    assert values["clusters"][3]["columns"]["age"]["before"] is None
     again = json.loads(call("diff", second, second, "--json")[1])
     assert (again["drift"], again["alarm"]) == (0, False)
 
@@ -95,15 +90,9 @@ def test_noise_that_nobody_measured(weeks, call):
     call("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)
     call("aggregate", *summaries(weeks, 2), "-k", 4, "-o", second)
     code, words = call("diff", first, second)
-    assert code == 0
-    assert "How much chance moves the clusters is not known" in words
+    assert (code, "is not known" in words) == (0, True)
     assert call("diff", first, first, "--alarm", 2)[0] == 2
     assert call("diff", first, second, "--alarm", 2)[0] == 10  # a cluster is new
-    code, _ = call(
-        *("diff", first, second, "--alarm", 2),
-        *(word for path in summaries(weeks, 2) for word in ("--summaries", path)),
-    )
-    assert code == 10
     (weeks / "june").mkdir()
     for path in summaries(weeks, 2):
         path.rename(weeks / "june" / path.name)
@@ -114,36 +103,9 @@ def test_noise_that_nobody_measured(weeks, call):
 def test_nothing_is_lost_beside_a_model(weeks, call):
     (weeks / "first.json").write_text("{}")
     make = ("aggregate", *summaries(weeks, 1), "-k", 3, "-o", weeks / "first", "--force")
-    code, words = call(*make)
-    assert code == 3
-    assert "it is no lineage" in words
+    assert call(*make)[0] == DataError.exit_code
     assert (weeks / "first.json").read_text() == "{}"
     assert not (weeks / "first").exists()
-    (weeks / "first.json").unlink()
-    assert call(*make)[0] == 0
-    content = (weeks / "first").read_bytes()
-    assert call(*make)[0] == 0
-    assert (weeks / "first").read_bytes() == content
-
-
-def test_the_old_model_is_read_first(weeks, call):
-    make = ("aggregate", *summaries(weeks, 1), "-k", 3, "-o", weeks / "m", "--like", weeks / "no")
-    code, words = call(*make)
-    assert code == DataError.exit_code
-    assert "no such file" in words
-    assert not (weeks / "m").exists()
-
-
-def test_a_deep_model_follows_no_other(weeks, call):
-    pytest.importorskip("torch")
-    first = weeks / "first"
-    call("aggregate", *summaries(weeks, 1), "-k", 3, "-o", first)
-    code, words = call(
-        *("federation", "run", weeks / "clinic", "-k", 3, "-o", weeks / "m"),
-        *("--method", "deepfeca", "--like", first),
-    )
-    assert code == 2
-    assert "--like cannot be used with deepfeca" in words
 
 
 @pytest.mark.federation

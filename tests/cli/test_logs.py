@@ -46,8 +46,3 @@ def test_errors_without_data_are_told(clinic, tmp_path):
     (line,) = map(json.loads, done.output.splitlines())
     assert (done.exit_code, line["part"], line["exception"]) == (8, "server", "FederationError")
     assert "chmod 600" in line["message"]
-
-
-def test_a_format_or_level_that_does_not_exist(clinic):
-    for words in (["--log-format", "xml"], ["--log-level", "loud"]):
-        assert run("server", clinic, *words).exit_code == 2

@@ -36,8 +36,8 @@ for line in sys.stdin:
     error = done.exception
     print(json.dumps([done.exit_code, getattr(error, "exit_code", None), str(error), done.stderr]))
 """
-# every command, and the extra that it needs
-COMMANDS = {
+# commands that work without an extra, in an order in which they find their files; and others
+COMMANDS: dict[str, str | None] = {
     "methods": None,
     "demo --rows demo.jsonl": None,
     "data": None,
@@ -62,27 +62,6 @@ COMMANDS = {
     "privacy status a.csv": None,
     "privacy cells --epsilon 1 --rows 5000 --sites 10 --columns 2 -k 15": "privacy",
     "privacy set-limit a.csv --epsilon 4": "privacy",
-    "federation init clinic --sites a,b": "flower",
-    "federation server clinic": "flower",
-    "federation site clinic/a --data a.csv": "flower",
-    "federation policy clinic/a": "flower",
-    "federation run clinic -k 2 -o model": "flower",
-    "federation status clinic": "flower",
-    "federation stop clinic 1": "flower",
-    "federation keep clinic a.summary": "flower",
-    "federation forget clinic a": "flower",
-    "federation add clinic c": "flower",
-    "federation remove clinic a": "flower",
-    "federation rekey clinic a": "flower",
-    "federation revoke clinic a": "flower",
-    "federation renew clinic": "flower",
-    "federation operator add clinic anna": "flower",
-    "federation operator remove clinic anna": "flower",
-    "federation operator list clinic": "flower",
-    "deep train --data photos -o net": "deep",
-    "deep evaluate net --data photos": "deep",
-    "deep embed photos --model net -o a.npy": "deep",
-    "deep export net -o net.safetensors": "deep",
     # options of commands that work without
     "demo -o demo.svg --force": "plots",
     "compare a.csv b.csv -k 2 --html page.html": "report",
@@ -90,6 +69,13 @@ COMMANDS = {
     "summarize a.csv -k 2 --epsilon 1 --bounds 0,20 --cells own -o c.summary": "privacy",
     "summarize a.xlsx -k 2 -o c.summary": "excel",
 }
+GROUPS = {"federation": "flower", "deep": "deep"}  # of commands that all need an extra
+for name, command in all_commands("", get_command(app)):
+    group = name.strip().partition(" ")[0]
+    if group in GROUPS and not hasattr(command, "commands"):
+        needed = [p for p in command.params if p.required]
+        words = [name, *(f"{p.opts[0]} x" if p.opts[0][0] == "-" else "x" for p in needed)]
+        COMMANDS[" ".join(words).strip().replace("-k x", "-k 2")] = GROUPS[group]
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import methods, partition
-from fedjigsaw.errors import DataError, MessageError, ParameterError
+from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from plugin_packages import WARD, install
@@ -58,44 +58,40 @@ def broken(tmp_path):
 @pytest.mark.slow
 class TestInstalledPackages:
     def test_a_round_by_files(self, sites, toy, broken):
+        def succeed(words, *installed):
+            done = shell(sites, words, *installed)
+            assert done.returncode == 0, done.stderr
+
         for name in ("bern", "oslo"):
             words = f"summarize {name}.csv -k 2 --method toy-ward -p scale=1 -o {name}.summary"
-            done = shell(sites, words, toy, broken)
-            assert done.returncode == 0, done.stderr
-        done = shell(sites, "aggregate bern.summary oslo.summary -k 2 -o model", toy, broken)
-        assert done.returncode == 0, done.stderr
-        done = shell(sites, "assign bern.csv --model model -o labels.csv")  # needs no package
-        assert done.returncode == 0, done.stderr
+            succeed(words, toy, broken)
+        succeed("aggregate bern.summary oslo.summary -k 2 -o model", toy, broken)
+        succeed("assign bern.csv --model model -o labels.csv")  # needs no package
         model = formats.load(sites / "model", ModelFile).model
         assert model.method == "toy-ward"
         assert np.abs(model.centers - [[0, 0], [20, 5]]).max() < 1
         done = shell(sites, "aggregate bern.summary oslo.summary -k 2 -o other")
         assert done.returncode == 4
-        words = (
-            "bern.summary was made with method 'toy-ward', which is not known here: use --plugin"
-        )
-        assert words in done.stderr
+        assert "'toy-ward'" in done.stderr
+        assert "--plugin" in done.stderr
 
     def test_experiments(self, sites, toy, broken):
         words = "simulate --dataset iris --split iid --clients 3 --runs 1 -k 3 --json"
         done = shell(sites, f"{words} --method toy-ward --method jigsaw", toy, broken)
-        assert done.returncode == 0, done.stderr
         assert [row["method"] for row in json.loads(done.stdout)["rows"]] == ["toy-ward", "jigsaw"]
         done = shell(sites, f"{words} --method toy-broken", toy, broken)
         assert done.returncode == 7
-        assert (
-            "'toy-broken' of broken-clusters 1.0 cannot be loaded from broken:Ward" in done.stderr
-        )
-        assert "ZeroDivisionError" in done.stderr
+        for part in ("'toy-broken' of broken-clusters 1.0", "broken:Ward", "ZeroDivisionError"):
+            assert part in done.stderr
 
     def test_the_list_of_methods_has_them_and_says_what_is_broken(self, tmp_path, toy, broken):
-        done = shell(tmp_path, "methods", toy, broken)
-        assert done.returncode == 0, done.stderr
-        shown = " ".join(done.stdout.split())
-        assert "ToyWard" in shown
-        assert "toy-clusters 1.0" in shown
-        assert "Not usable: Method 'toy-broken' of broken-clusters 1.0 cannot be loaded" in shown
-        assert "broken-clusters 1.0 has a method 'jigsaw' too, which is ignored" in shown
+        shown = " ".join(shell(tmp_path, "methods", toy, broken).stdout.split())
+        for part in (
+            "ToyWard",
+            "toy-clusters 1.0",
+            "'toy-broken' of broken-clusters 1.0 cannot be",
+        ):
+            assert part in shown
         listed = json.loads(shell(tmp_path, "methods --json", toy, broken).stdout)
         assert listed["toy-ward"]["parameters"]["scale"] == "any value"
         assert "ZeroDivisionError" in listed["toy-broken"]["error"]
@@ -130,34 +126,15 @@ class TestOwnFiles:
     def test_a_command_runs_the_methods_of_a_file(self, run, sites):
         (sites / "toy_file.py").write_text(WARD)
         plugin = ("--plugin", sites / "toy_file.py")
-        summary = sites / "bern.summary"
-        run(
-            "summarize", sites / "bern.csv", "-k", 2, "--method", "toy-ward", "-o", summary, *plugin
-        )
+        data, summary = sites / "bern.csv", sites / "bern.summary"
+        with pytest.raises(ParameterError, match="'toy-ward'.* --plugin FILE"):
+            run("summarize", data, "-k", 2, "--method", "toy-ward", "-o", summary)
+        run("summarize", data, "-k", 2, "--method", "toy-ward", "-o", summary, *plugin)
         assert formats.load(summary, SummaryFile).method == "toy-ward"
         assert "ToyWard" in run("methods", *plugin).stdout
         methods._registered.clear()  # each command is a process of its own
-        words = (
-            "bern.summary was made with method 'toy-ward', which is not known here: use --plugin"
-        )
-        with pytest.raises(MessageError, match=words):
+        with pytest.raises(MessageError, match="'toy-ward'.* --plugin"):
             run("aggregate", summary, "-k", 2, "-o", sites / "model")
-
-    def test_a_list_of_parameters_need_not_repeat_number_and_seed(self, run, sites):
-        lists = "    client_parameters = ('scale',)\n\n    def __init__"
-        (sites / "toy_file.py").write_text(WARD.replace("    def __init__", lists))
-        plugin = ("--plugin", sites / "toy_file.py")
-        words = ("-k", 2, "--method", "toy-ward", *plugin)
-        for name in ("bern", "oslo"):
-            run("summarize", sites / f"{name}.csv", "-o", sites / f"{name}.summary", *words)
-        found = [sites / "bern.summary", sites / "oslo.summary"]
-        run("aggregate", *found, "-k", 2, "-o", sites / "model", *plugin)
-        assert formats.load(sites / "model", ModelFile).model.method == "toy-ward"
-
-    def test_commands_that_do_not_know_a_method_say_how_it_becomes_known(self, run, sites):
-        words = "Unknown method 'toy-ward'. Choose one of .* --plugin FILE .* install its package"
-        with pytest.raises(ParameterError, match=words):
-            run("summarize", sites / "bern.csv", "-k", 2, "--method", "toy-ward", "-o", "s")
 
     def test_splits_of_a_file_have_a_name(self, run, tmp_path):
         (tmp_path / "toy_split.py").write_text(SPLIT)
@@ -168,14 +145,3 @@ class TestOwnFiles:
         row = json.loads(run(*words.split(), "--plugin", plugin).stdout)["rows"][0]
         assert (row["split"], row["n_clients"]) == ("by_order", 3)
         assert run(*words.replace("by_order", "by_luck").split()).exit_code == 2
-
-    def test_a_file_that_is_not_there(self, run):
-        with pytest.raises(DataError, match="none.py"):
-            run("methods", "--plugin", "none.py")
-
-    def test_help_says_that_it_runs_code(self, run):
-        for command in ("compare", "simulate", "summarize", "aggregate"):
-            shown = " ".join(run(command, "--help").stdout.replace("│", " ").split())
-            assert "--plugin" in shown
-            assert "Name a file only if you trust it" in shown
-        assert "--plugin" not in run("federation", "run", "--help").stdout

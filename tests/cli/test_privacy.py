@@ -1,7 +1,6 @@
 """The commands about a site's privacy budget."""
 
 import json
-import shlex
 
 import pytest
 
@@ -10,10 +9,8 @@ from fedjigsaw.cli import _shared
 from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.fingerprints import fingerprint
-from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.journal import Journal
 from fedjigsaw.privacy.ledger import LEDGER, Ledger
-from fedjigsaw.sites.charge import Charge, Charges, in_short
 
 DELTA = 1e-6
 
@@ -37,15 +34,15 @@ def said(result):
 @pytest.mark.parametrize("place", ["bern.csv", ".", LEDGER])
 def test_status_says_in_words_what_is_spent_and_left(run, data, place):
     text = said(run("privacy", "status", data.parent / place))
-    assert "Data set bern" in text
-    assert "statistics │ the coordinator │ bern abababab │ 1 │ 1e-06 │ each row │ written" in text
-    assert "[red]summary │ Anna │ bern cdcdcdcd │ 2 │ 1e-06 │ the site │ not confirmed" in text
-    assert "Spent: epsilon 2.284 at delta 1e-06. With or without any one row, any set of" in text
-    assert "of all releases in this ledger is at most 9.82 times as likely, plus 1e-06." in text
-    assert "Left: a release with epsilon 3.11 at delta 1e-06." in text
-    assert "The data changed between releases." in text
-    assert "not confirmed count, too" in text
-    assert "Limit of every data set that has none of its own: epsilon 4 at delta 1e-06." in text
+    for part in (
+        "statistics │ the coordinator │ bern abababab │ 1 │ 1e-06 │ each row │ written",
+        "[red]summary │ Anna │ bern cdcdcdcd │ 2 │ 1e-06 │ the site │ not confirmed",
+        "Spent: epsilon 2.284 at delta 1e-06.",
+        "of all releases in this ledger is at most 9.82 times as likely, plus 1e-06.",
+        "Left: a release with epsilon 3.11 at delta 1e-06.",
+        "The data changed between releases.",
+    ):
+        assert part in text
 
 
 def test_what_status_says_is_left_can_be_spent_and_no_more(run, data):
@@ -71,13 +68,9 @@ def test_a_release_without_privacy_has_no_bound(run, data):
     ledger = Ledger(data.parent / "other.jsonl")
     ledger.spend("bern", "ab", "summary", 5.0, DELTA)
     ledger.spend("bern", "ab", "summary", None, None)
-    text = said(run("privacy", "status", ledger.path))
-    assert "no bound │ │ nothing" in text
-    assert "Spent: no bound" in text
-    assert "No limit is set." in text
+    assert "Spent: no bound" in said(run("privacy", "status", ledger.path))
     output = run("privacy", "status", ledger.path, "--json").output
-    assert "Infinity" not in output
-    (account,) = json.loads(output)["data_sets"]
+    (account,) = json.loads(output, parse_constant=pytest.fail)["data_sets"]
     assert account["spent"] is account["left"] is account["factor"] is None
 
 
@@ -126,14 +119,12 @@ class TestCells:
 
 class TestSetLimit:
     def test_it_holds_for_every_data_set(self, run, tmp_path):
-        text = said(run("privacy", "set-limit", tmp_path, "--epsilon", 4, "--delta", "1e-7"))
-        assert "Every data set without a limit of its own: at most epsilon 4 at delta 1e-07" in text
+        run("privacy", "set-limit", tmp_path, "--epsilon", 4, "--delta", "1e-7")
         (limit,) = Ledger(tmp_path / LEDGER).account("bern").limits
         assert (limit.epsilon, limit.delta) == (4.0, 1e-7)
 
     def test_or_for_one(self, run, data):
         text = said(run("privacy", "set-limit", data, "--epsilon", 9, "--data-set", "bern"))
-        assert "bern: at most epsilon 9 at delta 1e-06." in text
         assert "Left: a release with epsilon 8.5" in text
         ledger = Ledger(data.parent / LEDGER)
         assert ledger.account("bern").limits[0].epsilon == 9.0
@@ -141,17 +132,13 @@ class TestSetLimit:
 
     def test_another_name_does_not_avoid_it(self, run, tmp_path):
         write_table(tmp_path / "bern.csv", x=[1.0, 2.0, 3.0])
-        words = ("--epsilon", 1, "--data-set", "bern")
-        text = said(run("privacy", "set-limit", tmp_path / "bern.csv", *words))
-        assert "This also holds for the content of" in text
+        run("privacy", "set-limit", tmp_path / "bern.csv", "--epsilon", 1, "--data-set", "bern")
         command = ("stats", tmp_path / "bern.csv", "-o", tmp_path / "out", "--data-set", "other")
-        with pytest.raises(BudgetError, match="The privacy budget of 'other' = 'bern'"):
-            run(*command)
-        with pytest.raises(BudgetError, match="it has epsilon 2"):
-            run(*command, "--epsilon", 2, "--bounds", "0,9")
+        for more in ((), ("--epsilon", 2, "--bounds", "0,9")):
+            with pytest.raises(BudgetError, match="'other'"):
+                run(*command, *more)
         assert not (tmp_path / "out").exists()
-        text = said(run("inspect", tmp_path / LEDGER))
-        assert fingerprint(tmp_path / "bern.csv")[:8] in text
+        assert fingerprint(tmp_path / "bern.csv")[:8] in said(run("inspect", tmp_path / LEDGER))
 
     @pytest.mark.parametrize("place", [".", LEDGER])
     def test_a_ledger_or_a_folder_is_no_data(self, run, data, place):
@@ -159,29 +146,13 @@ class TestSetLimit:
         assert "content" not in said(run("privacy", "set-limit", data.parent / place, *words))
         assert Ledger(data.parent / LEDGER).read().limited == ()
 
-    def test_below_what_is_spent_it_says_so(self, run, data):
-        text = said(run("privacy", "set-limit", data, "--epsilon", 1))
-        assert "Spent: epsilon 2.284" in text
-        assert "More is spent than the limit allows: every further release is refused." in text
-
-    def test_errors_and_hints_name_it_as_a_shell_needs_it(self, tmp_path):
-        ledger = Ledger(tmp_path / "my ö" / LEDGER)
-        ledger.path.parent.mkdir()
-        charge = Charge(ledger, "bern", lambda: "ab", "summary")
-        told = [in_short(ledger.account("bern"), ledger.path)]
-        told.append(Charges((charge,)).limit(Privacy(1.0, DELTA, bounds=(0, 1))))
-        with pytest.raises(BudgetError) as error:
-            ledger.spend("bern", "ab", "summary", multiplier_for(2.0, DELTA), DELTA)
-        for text in [*told, str(error.value)]:
-            assert f"fedjigsaw privacy set-limit {shlex.quote(str(ledger.path))}" in text
-
     @pytest.mark.parametrize("name", ["berm.csv", "none/ledger"])
     def test_a_mistyped_data_file_is_not_made_a_ledger(self, run, data, name):
-        with pytest.raises(DataError, match="Cannot read .*: no such file"):
+        with pytest.raises(DataError, match="no such file"):
             run("privacy", "set-limit", data.parent / name, "--epsilon", 1)
 
     def test_values_that_are_no_limit(self, run, tmp_path):
-        with pytest.raises(ParameterError, match="epsilon of a limit"):
+        with pytest.raises(ParameterError, match="epsilon"):
             run("privacy", "set-limit", tmp_path, "--epsilon", 0)
 
 
@@ -197,8 +168,6 @@ def test_inspect_shows_every_record_and_checks_the_chain(run, data):
     text = said(run("inspect", data.parent / LEDGER))
     assert "of all others: epsilon 4.0 at delta 1e-06" in text
     assert "[red]summary of bern, to Anna" in text
-    assert "the result of 1 was written" in text
-    assert "A privacy ledger: 2 releases" in text
     assert "The chain of hashes holds. The last record is number 3" in text
 
 

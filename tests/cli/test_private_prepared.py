@@ -48,8 +48,7 @@ def folder(tmp_path, monkeypatch):
 @pytest.fixture
 def scaler(folder, run):
     for name in ("bern", "lyon"):
-        done = run(f"stats {name}.csv -o {name}.stats --schema schema.toml --epsilon 1")
-        assert "at most 2.72 times as likely, plus 1e-06" in " ".join(done.stdout.split())
+        run(f"stats {name}.csv -o {name}.stats --schema schema.toml --epsilon 1")
     run("scaler bern.stats lyon.stats -o scaler.json --schema schema.toml")
     return formats.load_scaler(Path("scaler.json"))
 
@@ -65,9 +64,8 @@ def test_a_whole_round_takes_bounds_from_the_schema(scaler, run):
     assert [list(limits) for limits in found.privacy.bounds] == [low, high]
     assert scaler.columns[:2] == ("age", "dose")
     for name in ("bern", "lyon"):
-        run(
-            f"summarize {name}.csv -k 2 -o {name}.summary --scaler scaler.json --epsilon 2 --cells own"
-        )
+        options = "--scaler scaler.json --epsilon 2 --cells own"
+        run(f"summarize {name}.csv -k 2 -o {name}.summary {options}")
     bounds = formats.load(Path("bern.summary"), SummaryFile).privacy.bounds
     assert [limits[:2] for limits in bounds] == [(0, 0), (120, 20)]
     assert spent() == 4
@@ -75,50 +73,35 @@ def test_a_whole_round_takes_bounds_from_the_schema(scaler, run):
     model = formats.load(Path("model"), ModelFile)
     centers = sorted(scaler.unscale(model.model.centers)[:, 0])
     assert centers == pytest.approx([30, 70], abs=5)
-    lines = " ".join(json.loads(run("inspect model --json").stdout)["lines"])
-    assert "sex 5" in lines
-    assert "promise" in lines
     public = json.loads(run("inspect bern.stats --json").stdout)["privacy"]["public"]
     assert "the schema, with its categories and ranges" in public
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--schema open.toml --epsilon 1", "Column 'age' has no range in the schema"),
-        ("--schema schema.toml --epsilon 1 --bounds 0,1", "Leave --bounds out: the schema has"),
-        ("--schema schema.toml --bounds columns.json", "--bounds is about differential privacy"),
-        ("--schema schema.toml --delta 1e-7", "--delta is about differential privacy"),
-        ("--schema schema.toml --epsilon 1 --min-cluster-size 9", "has no meaning with --epsilon"),
-        ("--schema schema.toml --epsilon 1 --delta 2", "delta of Privacy must be"),
-        ("--schema schema.toml --epsilon 1 --columns age", "a schema names its own columns"),
-        ("--columns age,dose --epsilon 1", "--epsilon needs --bounds"),
-    ],
-)
-@pytest.mark.usefixtures("folder")
-def test_options_of_statistics_that_do_not_go_together(run, words, message):
-    with pytest.raises(ParameterError, match=message):
-        run(f"stats bern.csv -o made {words}")
-    assert not Path("made").exists()
-    assert not spent()
+STATS = "stats bern.csv -o made"
+MADE = "summarize bern.csv -k 2 -o made --scaler scaler.json"
+BAD = {
+    f"{STATS} --schema open.toml --epsilon 1": "'age'",
+    f"{STATS} --schema schema.toml --epsilon 1 --bounds 0,1": "--bounds",
+    f"{STATS} --schema schema.toml --bounds columns.json": "--epsilon",
+    f"{STATS} --schema schema.toml --delta 1e-7": "--epsilon",
+    f"{STATS} --schema schema.toml --epsilon 1 --min-cluster-size 9": "--min-cluster-size",
+    f"{STATS} --schema schema.toml --epsilon 1 --delta 2": "delta",
+    f"{STATS} --schema schema.toml --epsilon 1 --columns age": "--columns",
+    f"{MADE} --epsilon 1 --bounds columns.json": "--bounds",
+    f"{MADE} --bounds columns.json": "--epsilon",
+    f"{MADE} --delta 1e-7": "--epsilon",
+    f"{MADE} --unit row": "--epsilon",
+    f"{MADE} --cells own": "--epsilon",
+    f"{MADE} --epsilon 1 --unit site --cells own": "cells",
+    f"{MADE} --epsilon 1 --counts none": "--counts",
+}
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--epsilon 1 --bounds columns.json", "Leave --bounds out: the schema has the range"),
-        ("--bounds columns.json", "--bounds is about differential privacy: give --epsilon"),
-        ("--delta 1e-7", "--delta is about differential privacy: give --epsilon"),
-        ("--unit row", "--unit is about differential privacy: give --epsilon"),
-        ("--cells own", "--cells is about differential privacy: give --epsilon"),
-        ("--epsilon 1 --unit site --cells own", "cells of Privacy must be 'shared' with unit"),
-        ("--epsilon 1 --counts none", "--counts has no meaning with --epsilon"),
-    ],
-)
-def test_options_of_summaries_that_do_not_go_together(scaler, run, words, message):
+@pytest.mark.parametrize("words", BAD)
+def test_options_that_do_not_go_together_cost_nothing(scaler, run, words):
     before = spent()
-    with pytest.raises(ParameterError, match=message):
-        run(f"summarize bern.csv -k 2 -o made --scaler scaler.json {words}")
+    with pytest.raises(ParameterError, match=BAD[words]):
+        run(words)
     assert not Path("made").exists()
     assert spent() == before
 
@@ -126,24 +109,23 @@ def test_options_of_summaries_that_do_not_go_together(scaler, run, words, messag
 @pytest.mark.parametrize(
     ("words", "promised"),
     [
-        ("--delta 1e-7 --cells own", {"delta": 1e-7, "unit": "row", "cells": "own"}),
-        ("--cells shared", {"delta": 1e-6, "unit": "row", "cells": "shared"}),
-        ("--unit site", {"delta": 1e-6, "unit": "site", "cells": "shared"}),
-        ("--unit row --cells own", {"delta": 1e-6, "unit": "row", "cells": "own"}),
+        ("--delta 1e-7 --cells own", (1e-7, "row", "own")),
+        ("--cells shared", (1e-6, "row", "shared")),
+        ("--unit site", (1e-6, "site", "shared")),
     ],
 )
 def test_other_promises_with_the_bounds_of_the_schema(scaler, run, words, promised):
-    run(f"summarize bern.csv -k 2 -o made --scaler scaler.json --epsilon 1 {words}")
-    found = formats.load(Path("made"), SummaryFile).privacy.to_dict()
-    assert {name: found[name] for name in promised} == promised
-    assert found["bounds"][1][:2] == [120, 20]
+    run(f"{MADE} --epsilon 1 {words}")
+    found = formats.load(Path("made"), SummaryFile).privacy
+    assert (found.delta, found.unit, found.cells) == promised
+    assert found.bounds[1][:2] == (120, 20)
 
 
 @pytest.mark.usefixtures("folder")
 def test_nothing_is_spent_on_a_value_outside_its_range(run):
     with Path("bern.csv").open("a") as file:
         file.write("999,4,male\n")
-    with pytest.raises(DataError, match="row 3001, column 'age': 999 is outside the range"):
+    with pytest.raises(DataError, match="row 3001, column 'age'"):
         run("stats bern.csv -o made --schema schema.toml --epsilon 1")
     assert not spent()
     assert not Path("made").exists()

@@ -37,29 +37,22 @@ def ledger():
 class TestSummarize:
     def test_the_site_is_told_what_is_promised_spent_and_left(self, run):
         run("privacy set-limit a.csv --epsilon 4")
-        done = run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --cells own")
-        assert "clusters that stand out from the noise -> a.summary" in done.stdout
-        assert "is at most 7.39 times as likely, plus 1e-06." in done.stdout
-        assert "Spent on 'a' so far: epsilon 2 at delta 1e-06; left: epsilon 3.3" in done.stdout
+        shown = run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --cells own").stdout
+        assert "is at most 7.39 times as likely, plus 1e-06." in shown
+        assert "Spent on 'a' so far: epsilon 2 at delta 1e-06; left: epsilon 3.3" in shown
         file = formats.load(Path("a.summary"), SummaryFile)
         assert file.privacy.to_dict() == {
-            "epsilon": 2.0,
-            "delta": 1e-6,
-            "unit": "row",
-            "cells": "own",
-            "rows_per_site": 1,
+            "epsilon": 2.0, "delta": 1e-6, "unit": "row", "cells": "own", "rows_per_site": 1,
             "bounds": [[0, 0], [120, 10]],
-        }
+        }  # fmt: skip
         (release,) = ledger().releases
         assert (release.what, release.data_set, release.confirmed) == ("summary", "a", True)
         assert release.epsilon == pytest.approx(2, abs=1e-5)
 
     @pytest.mark.parametrize("words", ["summarize a.csv -k 3 --cells own", "stats a.csv"])
     def test_the_site_is_told_of_a_delta_that_is_too_large(self, run, words):
-        done = run(f"{words} -o made {PRIVATE} --delta 1e-3")
-        told = " ".join(done.output.split())
-        assert "delta = 0.001 is not far below 1 / rows" in told
-        assert "Use a smaller one." in told
+        told = run(f"{words} -o made {PRIVATE} --delta 1e-3").output
+        assert "delta = 0.001" in " ".join(told.split())
 
     def test_the_same_seed_gives_other_noise(self, run):
         for name in ("one", "two"):
@@ -81,7 +74,7 @@ class TestSummarize:
             "summarize a.csv -k 3 -o more",
             "stats a.csv -o more",
         ):
-            with pytest.raises(BudgetError, match="The privacy budget of 'a' does not allow"):
+            with pytest.raises(BudgetError, match="'a'"):
                 run(command)
         assert not (folder / "more").exists()
         assert len(ledger().releases) == 1
@@ -92,7 +85,7 @@ class TestSummarize:
         run("score a.csv --model model -o first.score")  # there is no ledger
         run("privacy set-limit a.csv --epsilon 1")
         assert "600 rows" in run("score a.csv --model model").stdout  # stays at the site
-        with pytest.raises(BudgetError, match="it would leave without noise"):
+        with pytest.raises(BudgetError, match="without noise"):
             run("score a.csv --model model -o a.score")
         assert not (folder / "a.score").exists()
 
@@ -108,19 +101,17 @@ class TestSummarize:
         run("summarize a.csv -k 3 -o a.summary")
         run("aggregate a.summary -k 3 -o model")
         (folder / LEDGER).touch()
-        with pytest.raises(DataError, match=f"{LEDGER} is an input; write the result to another"):
+        with pytest.raises(DataError, match=f"{LEDGER} is an input"):
             run(f"{command} -o {LEDGER} --force")
         assert not (folder / LEDGER).read_bytes()
 
     def test_ledger_and_name_can_be_chosen(self, run, folder):
+        options = f"{PRIVATE} --cells own --ledger l.jsonl --data-set both"
         for name in ("a.csv", "b.parquet"):
-            run(
-                f"summarize {name} -k 3 -o {name}.s {PRIVATE} --cells own --ledger l.jsonl --data-set both"
-            )
+            run(f"summarize {name} -k 3 -o {name}.s {options}")
         assert not (folder / LEDGER).exists()
         (account,) = Ledger(folder / "l.jsonl").read().accounts()
-        assert account.names == ("both",)
-        assert len(account.releases) == 2
+        assert (account.names, len(account.releases)) == (("both",), 2)
 
     def test_what_failed_before_the_noise_costs_nothing(self, run, folder):
         (folder / "bad.csv").write_text("age,dose\n1,oops\n")
@@ -129,43 +120,16 @@ class TestSummarize:
                 run(f"summarize -k 3 -o a.summary {options}")
         assert not (folder / LEDGER).exists()
 
-    @pytest.mark.parametrize(
-        ("options", "reason"),
-        [
-            ("--epsilon 1", "--epsilon needs --bounds"),
-            ("--bounds columns.json", "--bounds is about differential privacy: give --epsilon"),
-            ("--delta 1e-7", "--delta is about differential privacy"),
-            ("--cells shared", "--cells is about differential privacy"),
-            (f"{PRIVATE} --max-rows 10", "--max-rows has no meaning with --epsilon"),
-            (f"{PRIVATE} --min-cluster-size 5", "--min-cluster-size has no meaning"),
-            (f"{PRIVATE} --counts none", "--counts has no meaning"),
-            ("--epsilon 0 --bounds 0,1", "epsilon"),
-            ("--epsilon nan --bounds 0,1", "epsilon"),
-            ("--epsilon 101 --bounds 0,1", "a larger one promises nothing"),
-            ("--epsilon 1 --delta 1 --bounds 0,1", "delta"),
-            (f"{PRIVATE} --unit site --cells own", "'shared' with unit='site'"),
-            ("--epsilon 1 --bounds age.json", "has no bounds for column 'dose'"),
-        ],
-    )
-    def test_bad_options(self, run, folder, options, reason):
-        (folder / "age.json").write_text('{"age": [0, 100]}')
-        with pytest.raises(ParameterError, match=reason):
-            run(f"summarize a.csv -k 3 -o a.summary {options}")
-        assert not (folder / LEDGER).exists()
-
     def test_the_noise_cannot_be_seeded(self, run):
-        assert (
-            run(f"summarize a.csv -k 3 -o s {PRIVATE} --cells own --insecure-seed 0").exit_code == 2
-        )
-        assert "insecure" not in run("summarize --help").stdout
+        words = f"summarize a.csv -k 3 -o s {PRIVATE} --cells own --insecure-seed 0"
+        assert run(words).exit_code == 2
 
 
 @pytest.mark.usefixtures("folder")
 class TestScaler:
     def test_from_noisy_statistics(self, run):
         for name in ("a.csv", "b.parquet"):
-            done = run(f"stats {name} -o {name}.stats {PRIVATE}")
-            assert "About" in done.stdout
+            run(f"stats {name} -o {name}.stats {PRIVATE}")
         assert [r.what for r in ledger().releases] == ["statistics"] * 2
         assert formats.load(Path("a.csv.stats"), NoisyStats).privacy.epsilon == 2
         run("scaler a.csv.stats b.parquet.stats -o scaler.json")
@@ -179,59 +143,30 @@ class TestScaler:
         assert scaler.columns == ("age", "dose")
         assert scaler.mean.tolist() == [60, 5]
         assert scaler.deviation == pytest.approx(np.array([60, 5]) / 3**0.5)
-        run("scaler --bounds columns.json -o all.json")
-        found = formats.load_scaler(Path("all.json"))
-        assert found.columns == ("dose", "age", "other")
-
-    def test_bad_input(self, run):
-        for command, reason in {
-            "scaler -o s.json": "needs files of `stats`, or --bounds",
-            "scaler a.stats --bounds columns.json -o s.json": "and not both",
-            "scaler --bounds 0,1 -o s.json": "must be a file here",
-            "scaler --bounds columns.json --schema s.toml -o s.json": "--bounds or --schema",
-            "scaler a.stats --columns age -o s.json": "--columns goes with --bounds",
-            f"stats a.csv -o s {PRIVATE} --min-cluster-size 9": "has no meaning with --epsilon",
-            "stats a.csv -o s --epsilon 1": "--epsilon needs --bounds",
-        }.items():
-            with pytest.raises(ParameterError, match=reason):
-                run(command)
 
 
 @pytest.mark.usefixtures("folder")
 class TestInspect:
     def test_a_privacy_officer_can_check_it(self, run):
-        for name in ("a", "b"):
-            data = "a.csv" if name == "a" else "b.parquet"
+        for name, data in (("a", "a.csv"), ("b", "b.parquet")):
             run(f"summarize {data} -k 3 -o {name}.summary {PRIVATE} --cells own")
-        done = run("aggregate a.summary b.summary -k 3 -o model")
-        assert "Differential privacy at every site: With or without any one row" in done.stdout
-        told = " ".join(done.stdout.split())
-        assert "2 sites, about " in told
-        assert "nobody can tell whether a site is unlike the others" in told
-        for judgement in ("influence", "leaves it out"):
+        told = " ".join(run("aggregate a.summary b.summary -k 3 -o model").stdout.split())
+        assert "Differential privacy at every site: With or without any one row" in told
+        for judgement in ("influence", "leaves it out"):  # of sites, which noise does not allow
             assert judgement not in told + run("inspect model").stdout
         for file in ("a.summary", "model"):
             text = run(f"inspect {file}").stdout
             for part in (
                 "epsilon 2, delta 1e-06",
                 "With or without any one row, any set of outputs is at most 7.39 times as likely",
-                "one row more or less",
-                "all rounds",
                 "age 0 to 120, dose 0 to 10",
                 "Public by assumption: the bounds",
-                "they add up",
-                "labels do not leave",
-                "a row that is changed counts more than twice",
                 "Included: every number in this file, and",
                 "a person with several rows, or rows at several sites",
-                "how long an answer takes, and that an answer fails",
-                "they contain a hash of the data file",
-                "about ",
             ):
                 assert part in text, (file, part)
             assert "this is not differential privacy" not in text
             assert "(exact)" not in text
-            assert "counts: exact" not in text
 
     def test_json_has_it_all(self, run):
         run("scaler --bounds columns.json --columns age,dose -o scaler.json")
@@ -248,14 +183,6 @@ class TestInspect:
         run("summarize a.csv -k 3 -o plain")
         assert json.loads(run("inspect plain --json").stdout)["privacy"] is None
 
-    def test_shared_cells(self, run):
-        run(f"summarize a.csv -k 3 -o s --cells shared {PRIVATE}")
-        text = run("inspect s").stdout
-        assert "those of cells that all sites share; they follow from the bounds alone" in text
-        assert "on the sum of a cell: age" in text
-        assert "rows (a noisy number) in " in text
-        assert " cells that all sites share." in text
-
     def test_a_model_of_mixed_sites_promises_nothing(self, run):
         run(f"summarize a.csv -k 3 -o a.summary {PRIVATE} --cells own --ledger l.jsonl")
         run("summarize b.parquet -k 3 -o b.summary")
@@ -263,3 +190,37 @@ class TestInspect:
         assert "The model promises no differential privacy, since b did not." in done.stdout
         assert formats.load(Path("model"), ModelFile).privacy is None
         assert "epsilon" not in run("inspect model").stdout
+
+
+MADE = "summarize a.csv -k 3 -o made"
+BAD = {
+    f"{MADE} --epsilon 1": "--bounds",
+    f"{MADE} --bounds columns.json": "--epsilon",
+    f"{MADE} --delta 1e-7": "--epsilon",
+    f"{MADE} --cells shared": "--epsilon",
+    f"{MADE} {PRIVATE} --max-rows 10": "--max-rows",
+    f"{MADE} {PRIVATE} --min-cluster-size 5": "--min-cluster-size",
+    f"{MADE} {PRIVATE} --counts none": "--counts",
+    f"{MADE} --epsilon 0 --bounds 0,1": "epsilon",
+    f"{MADE} --epsilon nan --bounds 0,1": "epsilon",
+    f"{MADE} --epsilon 101 --bounds 0,1": "epsilon",
+    f"{MADE} --epsilon 1 --delta 1 --bounds 0,1": "delta",
+    f"{MADE} {PRIVATE} --unit site --cells own": "cells",
+    f"{MADE} --epsilon 1 --bounds age.json": "'dose'",
+    f"stats a.csv -o made {PRIVATE} --min-cluster-size 9": "--min-cluster-size",
+    "stats a.csv -o made --epsilon 1": "--bounds",
+    "scaler -o made": "--bounds",
+    "scaler a.stats --bounds columns.json -o made": "--bounds|both",
+    "scaler --bounds 0,1 -o made": "--bounds",
+    "scaler --bounds columns.json --schema s.toml -o made": "--schema",
+    "scaler a.stats --columns age -o made": "--bounds",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_bad_options_cost_nothing(run, folder, words):
+    (folder / "age.json").write_text('{"age": [0, 100]}')
+    with pytest.raises(ParameterError, match=BAD[words]):
+        run(words)
+    assert not (folder / LEDGER).exists()
+    assert not (folder / "made").exists()

@@ -43,42 +43,22 @@ def shown(run, folder):
 
 
 def test_profiles_of_two_sites(shown):
-    alone = shown("score bern.csv --model model --profile -o bern.score")
-    assert "bern: 180 rows, inertia" in alone
-    assert "what sets it apart" in alone
+    shown("score bern.csv --model model --profile -o bern.score")
     shown("score lyon.csv --model model --profile -o lyon.score")
     both = shown("score --merge bern.score lyon.score --model model")
-    assert "cluster ┃ rows ┃ bern ┃ lyon ┃ what sets it apart" in both
     assert "│ 0 │ 150 │ 60 │ 90 │ lower age (mean 20, all rows: 50)" in both
     assert "│ higher dose (mean 9." in both
     assert "[red]noise" not in both
     assert "higher dose" in shown("score --merge bern.score lyon.score")  # without the model
-
-
-def test_everything_as_json(shown):
-    for name in ("bern", "lyon"):
-        shown(f"score {name}.csv --model model --profile -o {name}.score")
     found = json.loads(shown("score --merge bern.score lyon.score --model model --json"))
     assert found["sites"] == {"bern": [60, 60, 60], "lyon": [90, 90, 90]}
     first = found["clusters"][0]
     assert (first["rows"], first["rows_by_site"]) == (150, {"lyon": 90, "bern": 60})
-    assert first["apart"][0] == {
-        "column": "age",
-        "category": None,
-        "words": "lower age (mean 20, all rows: 50)",
-    }
-    assert first["sentence"].startswith("Cluster 0, 150 rows at 2 sites: lower age (")
+    assert (first["apart"][0]["column"], first["apart"][0]["category"]) == ("age", None)
     columns = {one["column"]: one for one in first["columns"]}
     assert columns["age"]["mean"] == pytest.approx(20, abs=1)
-    assert columns["age"]["share"] is None
     assert first["nearest"] in (1, 2)
     assert first["support"]["clients"] == 2
-
-
-def test_a_site_without_a_profile_is_named(shown):
-    shown("score bern.csv --model model --profile -o bern.score")
-    shown("score lyon.csv --model model -o lyon.score")
-    assert "Without a profile: lyon." in shown("score --merge bern.score lyon.score")
 
 
 def test_the_guard_is_an_option(shown):
@@ -93,7 +73,6 @@ def test_the_guard_is_an_option(shown):
 def test_inspect_lists_what_a_profile_says(shown):
     shown("score bern.csv --model model --profile -o bern.score")
     text = shown("inspect bern.score")
-    assert "nothing about fewer than 5 rows" in text
     assert " 2: age 80 (n 60, sum of squares 320); dose " in text
     assert "[red]noise 5" in text
 
@@ -104,12 +83,8 @@ class TestPrivacy:
     )
 
     def test_a_private_profile_is_charged_and_noisy(self, shown):
-        text = shown(self.PRIVATE)
-        assert "bern: about 1" in text
-        assert "The model is taken as public" in text
-        assert "Spent on 'bern' so far: epsilon 4 at delta 1e-06" in text
-        score = formats.load(Path("bern.score"), Score)
-        assert score.privacy.epsilon == 4
+        assert "Spent on 'bern' so far: epsilon 4 at delta 1e-06" in shown(self.PRIVATE)
+        assert formats.load(Path("bern.score"), Score).privacy.epsilon == 4
         inspected = shown("inspect bern.score")
         assert "Differential privacy, stated by the sender: epsilon 4" in inspected
         assert "the model, however it was made" in inspected
@@ -125,26 +100,23 @@ class TestPrivacy:
         assert not Path("other.score").exists()
 
     @pytest.mark.parametrize(
-        ("options", "words"),
+        ("options", "told"),
         [
-            ("--epsilon 1 --bounds 0,100", "--epsilon goes with --profile"),
-            ("--profile --epsilon 1", "--epsilon needs --bounds"),
-            ("--profile --bounds 0,1", "give --epsilon too"),
-            (
-                "--profile --epsilon 1 --bounds 0,1 --min-cluster-size 3",
-                "no meaning with --epsilon",
-            ),
+            ("--epsilon 1 --bounds 0,100", "--profile"),
+            ("--profile --epsilon 1", "--bounds"),
+            ("--profile --bounds 0,1", "--epsilon"),
+            ("--profile --epsilon 1 --bounds 0,1 --min-cluster-size 3", "--min-cluster-size"),
         ],
     )
-    def test_options_that_do_not_fit(self, shown, options, words):
-        with pytest.raises(ParameterError, match=words):
+    def test_options_that_do_not_fit(self, shown, options, told):
+        with pytest.raises(ParameterError, match=told):
             shown(f"score bern.csv --model model {options}")
 
 
 def test_another_model_is_refused(shown):
     shown("score bern.csv --model model --profile -o bern.score")
     shown("aggregate bern.summary lyon.summary -k 2 -o other")
-    with pytest.raises(MessageError, match="model of other must be that of the scores"):
+    with pytest.raises(MessageError, match="other"):
         shown("score --merge bern.score --model other")
 
 

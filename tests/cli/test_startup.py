@@ -1,36 +1,31 @@
 """A command imports what it needs, and no more: so it starts at once."""
 
-import importlib
 import os
-import pkgutil
 import subprocess
 import sys
-from contextlib import nullcontext
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
-import typer
-from typer.main import get_command, get_group
 
-from fedjigsaw import cli, sites
-from fedjigsaw.cli import _app
-from fedjigsaw.cli._app import COMMANDS, app
+from fedjigsaw import sites
+from fedjigsaw.cli._app import COMMANDS
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 
 COMPUTE = {"scipy", "sklearn", "sklearnex", "numba", "joblib"}
 OTHER = {
-    "pandas",
-    "polars",
-    "matplotlib",
-    "jinja2",
-    "pooch",
-    "torch",
-    "flwr",
-    "opendp",
-    "openpyxl",
-    "asyncio",
+    *[
+        "pandas",
+        "polars",
+        "matplotlib",
+        "jinja2",
+        "pooch",
+        "torch",
+        "flwr",
+        "opendp",
+        "openpyxl",
+        "asyncio",
+    ]
 }
 HEAVY = {"numpy", "pyarrow", "pyarrow.compute"} | COMPUTE | OTHER
 SCRIPT = f"""
@@ -39,37 +34,6 @@ from fedjigsaw.cli import main
 atexit.register(lambda: print("loaded", *({HEAVY!r} & set(sys.modules)), file=sys.stderr))
 main()
 """
-
-
-class TestTheListOfCommands:
-    def test_it_says_of_each_command_what_the_command_says(self):
-        for name, later in get_command(app).commands.items():
-            assert later.command.name in (name, "", None)
-            assert later.help == later.command.help.partition("\n\n")[0]
-            assert not later.command.hidden
-            assert not later.command.deprecated
-
-    def test_it_has_the_commands_of_all_modules(self):
-        modules = [
-            importlib.import_module(f"fedjigsaw.cli.{module.name}")
-            for module in pkgutil.iter_modules(cli.__path__)
-            if module.name != "_app"
-        ]
-        found = {
-            part for m in modules for part in vars(m).values() if isinstance(part, typer.Typer)
-        }
-        places = {row[1] for row in COMMANDS.values()}
-        groups = {part_of(place) for place in places if ":" in place}
-        within = {group.typer_instance for part in groups for group in part.registered_groups}
-        plain = {part_of(place) for place in places if ":" not in place}
-        assert found == groups | within | plain
-        names = {name for part in plain for name in get_group(part).commands}
-        assert names == {name for name, row in COMMANDS.items() if ":" not in row[1]}
-
-
-def part_of(place):
-    module, _, group = place.partition(":")
-    return getattr(importlib.import_module(f"fedjigsaw.cli.{module}"), group or "app")
 
 
 def loaded(folder, *words):
@@ -117,28 +81,25 @@ def test_no_module_of_commands_loads_what_computes():
     assert set(done.stdout.split()) == {"numpy", "pyarrow"}
 
 
-@pytest.mark.parametrize(
-    ("words", "needed"),
-    [
-        ("inspect model", {"numpy"}),
-        ("inspect a.summary", {"numpy"}),
-        ("privacy status a.csv", {"numpy"}),
-        ("assign a.csv --model model -o labels.csv", {"numpy", "pyarrow", "pyarrow.compute"}),
-        ("score a.csv --model model", {"numpy", "pyarrow", "pyarrow.compute"}),
-        ("stats a.csv -o c.stats", {"numpy", "pyarrow", "pyarrow.compute"}),
-        ("scaler a.stats b.stats -o scaler.json", {"numpy", "pyarrow"}),
-        ("schema init a.csv -o schema.toml", {"numpy", "pyarrow", "pyarrow.compute"}),
-        ("summarize nothing -k 2 -o none", {"numpy", "pyarrow"}),
-        ("aggregate nothing -k 2 -o none", {"numpy", "pyarrow"}),
-        pytest.param(
-            "report nothing -o none.html",
-            {"numpy", "pyarrow"},
-            marks=pytest.mark.skipif(not find_spec("jinja2"), reason="ends before it reads"),
-        ),
-    ],
-)
-def test_files_are_read_described_and_labeled_without_what_clusters(round_of_files, words, needed):
-    assert loaded(round_of_files, *words.split()) == needed
+READS = {"numpy", "pyarrow"}
+TABLES = READS | {"pyarrow.compute"}
+NEEDED = {
+    "inspect model": {"numpy"},
+    "inspect a.summary": {"numpy"},
+    "privacy status a.csv": {"numpy"},
+    "assign a.csv --model model -o labels.csv": TABLES,
+    "score a.csv --model model": TABLES,
+    "stats a.csv -o c.stats": TABLES,
+    "scaler a.stats b.stats -o scaler.json": READS,
+    "schema init a.csv -o schema.toml": TABLES,
+    "summarize nothing -k 2 -o none": READS,
+    "aggregate nothing -k 2 -o none": READS,
+}
+
+
+@pytest.mark.parametrize("words", NEEDED)
+def test_files_are_read_described_and_labeled_without_what_clusters(round_of_files, words):
+    assert loaded(round_of_files, *words.split()) == NEEDED[words]
 
 
 @pytest.mark.parametrize(
@@ -156,40 +117,3 @@ def test_noise_needs_neither_what_clusters_nor_data_frames(tmp_path):
     words = "stats a.csv -o a.stats --epsilon 1 --bounds 0,9"
     found = loaded(tmp_path, *words.split())
     assert found - {"asyncio"} == {"numpy", "pyarrow", "pyarrow.compute", "opendp"}
-
-
-def test_every_command_keeps_out_what_none_uses(monkeypatch):
-    spared = []
-    monkeypatch.setattr(cli, "started", True)
-    monkeypatch.setattr(cli, "importing", nullcontext)
-    monkeypatch.setattr(_app, "spare_imports", lambda: spared.append(1))
-    for name, row in COMMANDS.items():
-        assert _app.Later(name, *row).command
-    assert len(spared) == len(COMMANDS)
-
-
-def test_what_is_imported_later_is_there_when_it_is_used():
-    script = """
-from fedjigsaw._imports import import_freely, spare_imports
-spare_imports()
-import sys, scipy.stats
-from importlib.util import find_spec
-assert find_spec("pandas").origin is None  # who only asks, as torch does, is answered
-print("scipy.stats._qmc" in sys.modules)
-from scipy.stats import qmc
-print(qmc.Sobol(2, scramble=False).random(1).tolist())
-try:
-    import pandas
-except ImportError as error:
-    print(error)
-import_freely()  # as for plugins
-import pandas
-print(pandas.DataFrame({"x": [1]}).shape)
-"""
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.splitlines() == [
-        "False",
-        "[[0.0, 0.0]]",
-        "This process of fedjigsaw does without pandas.",
-        "(1, 1)",
-    ]

@@ -83,28 +83,17 @@ def rows_of(path, scaler):
 def test_it_equals_scikit_learn_on_the_pooled_rows(frames, paths):
     scaler = prepare(paths)
     pooled = pd.concat(frames.values())
-    found = dict(
-        zip(
-            scaler.columns,
-            np.concatenate([rows_of(p, scaler) for p in paths.values()]).T,
-            strict=True,
-        )
-    )
-
-    def standard(values):
-        return StandardScaler().fit_transform(
-            SimpleImputer().fit_transform(values.to_numpy(float)[:, None])
-        )[:, 0]
-
-    days = (pooled["seen"] - pd.Timestamp("1970-01-01")).dt.days
-    ranks = pooled["stage"].map({"low": 0, "mid": 1, "high": 2})
+    rows = np.concatenate([rows_of(path, scaler) for path in paths.values()])
+    found = dict(zip(scaler.columns, rows.T, strict=True))
     for name, values in {
         "age": pooled["age"],
         "dose": np.log1p(pooled["dose"]),
-        "seen": days,
-        "stage": ranks,
+        "seen": (pooled["seen"] - pd.Timestamp("1970-01-01")).dt.days,
+        "stage": pooled["stage"].map({"low": 0, "mid": 1, "high": 2}),
     }.items():
-        np.testing.assert_allclose(found[name], standard(values), atol=1e-9, err_msg=name)
+        filled = SimpleImputer().fit_transform(values.to_numpy(float)[:, None])
+        standard = StandardScaler().fit_transform(filled)[:, 0]
+        np.testing.assert_allclose(found[name], standard, atol=1e-9, err_msg=name)
     absent = pooled["age"].isna().to_numpy(float)
     np.testing.assert_allclose(found["age: (missing)"], absent - absent.mean(), atol=1e-12)
     smoker = (pooled["smoker"] == "yes").to_numpy(float)
@@ -216,30 +205,23 @@ def test_statistics_of_another_schema_are_refused(paths):
 
 
 @pytest.mark.parametrize(
-    ("column", "value", "message"),
+    ("column", "value"),
     [
-        ("age", "old", "row 3, column 'age': 'old' is not a number"),
-        ("age", "999", "row 3, column 'age': 999 is outside the range of the schema, 0 to 120"),
-        (
-            "stage",
-            "huge",
-            "row 3, column 'stage': 'huge' is none of the categories 'low', 'mid', 'high'",
-        ),
-        ("smoker", "maybe", "row 3, column 'smoker': 'maybe' is neither true nor false"),
-        ("seen", "31.02.2020", "row 3, column 'seen': '31.02.2020' is not a date"),
+        *(("age", "old"), ("age", "999"), ("stage", "huge")),
+        *(("smoker", "maybe"), ("seen", "31.02.2020")),
     ],
 )
-def test_a_bad_value_is_named_with_file_row_and_column(tmp_path, column, value, message):
+def test_a_bad_value_is_named_with_file_row_and_column(tmp_path, column, value):
     frame = make(20, 1).astype(object)
     frame.loc[2, column] = value
     frame.to_csv(tmp_path / "bern.csv", index=False)
-    with pytest.raises(DataError, match="bern.csv, " + message):
+    with pytest.raises(DataError, match=f"bern.csv, row 3, column '{column}': '?{value}"):
         sites.measure(tmp_path / "bern.csv", schema=SCHEMA)
 
 
 def test_a_file_that_lacks_a_column_is_refused(tmp_path):
     make(20, 1).drop(columns="dose").to_csv(tmp_path / "bern.csv", index=False)
-    with pytest.raises(DataError, match="has no column 'dose', which the schema names"):
+    with pytest.raises(DataError, match="'dose'"):
         sites.measure(tmp_path / "bern.csv", schema=SCHEMA)
 
 
@@ -254,9 +236,8 @@ def test_values_outside_of_the_schema_are_told_with_their_number(tmp_path):
         found = sites.measure(tmp_path / "bern.csv", schema=lenient)
     scaler = sites.common_scaler({"bern": found}, schema=lenient)
     with pytest.warns(OutsideRangeWarning, match=told):
-        model = sites.aggregate(
-            {"bern": sites.summarize(tmp_path / "bern.csv", 2, scaler=scaler, guard=Guard(1))}, 2
-        )
+        made = sites.summarize(tmp_path / "bern.csv", 2, scaler=scaler, guard=Guard(1))
+    model = sites.aggregate({"bern": made}, 2)
     with pytest.warns(OutsideRangeWarning, match=told):  # once, though age is read twice
         sites.score(tmp_path / "bern.csv", model, profile=True)
 
@@ -326,20 +307,17 @@ def test_a_category_of_floats_is_read_value_by_value(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "told"),
     [
-        (
-            {"sizes": [10**6, 10**6], "means": [100.0, 200.0]},
-            "its quantiles are of 2,000,000 values",
-        ),
-        ({"shift": 5.0}, "its quantiles do not fit its mean"),
-        ({"stretch": 3.0}, "its quantiles do not fit its spread"),
-        ({"share": ("sex: male", 5.0)}, "a share is not between 0 and 1"),
-        ({"share": ("sex: male", 0.9)}, "the shares of its categories add up to more than 1"),
-        ({"share": ("age: (missing)", -3.0)}, "a share is not between 0 and 1"),
+        ({"sizes": [10**6, 10**6], "means": [100.0, 200.0]}, "2,000,000 values"),
+        ({"shift": 5.0}, "mean"),
+        ({"stretch": 3.0}, "spread"),
+        ({"share": ("sex: male", 5.0)}, "share"),
+        ({"share": ("sex: male", 0.9)}, "shares"),
+        ({"share": ("age: (missing)", -3.0)}, "share"),
     ],
 )
-def test_statistics_that_contradict_themselves_name_their_site(paths, change, message):
+def test_statistics_that_contradict_themselves_name_their_site(paths, change, told):
     """Otherwise one site could move quantiles anywhere, without a word."""
     stats = {name: sites.measure(path, schema=SCHEMA) for name, path in paths.items()}
     lie = stats["bern"]
@@ -347,21 +325,20 @@ def test_statistics_that_contradict_themselves_name_their_site(paths, change, me
     means, sizes = change.get("means", sketch.means), change.get("sizes", sketch.sizes)
     means = np.asarray(means) + change.get("shift", 0.0)
     middle = np.average(means, weights=sizes)
-    means = middle + (means - middle) * change.get("stretch", 1.0)
-    changed = Sketch(means, np.asarray(sizes))
+    changed = Sketch(middle + (means - middle) * change.get("stretch", 1.0), np.asarray(sizes))
     mean = lie.mean.copy()
     if "share" in change:
         name, share = change["share"]
         mean[lie.columns.index(name)] = share
     stats["bern"] = replace(lie, mean=mean, sketches={"lab": changed})
-    with pytest.raises(MessageError, match=f"of client 'bern': {message}"):
+    with pytest.raises(MessageError, match=f"of client 'bern': .*{told}"):
         sites.common_scaler(stats, schema=SCHEMA)
 
 
 def test_a_huge_fill_is_an_error_of_the_file(paths):
     content = prepare(paths).encoding.to_dict()
     content["fitted"]["age"]["fill"] = 10**400
-    with pytest.raises(ParameterError, match="fill of column 'age' must be a finite number"):
+    with pytest.raises(ParameterError, match="fill of column 'age'"):
         Encoding.from_dict(content)
 
 

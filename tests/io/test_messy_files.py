@@ -147,26 +147,21 @@ def test_files_are_known_by_their_ending_in_any_case(tmp_path):
     assert parquet.read_table(tmp_path / "L.PARQUET")["label"].to_pylist() == [0, 1]
 
 
-DOUBTFUL = {
-    "thousands?": "x;y\n980;1\n7.470;2\n",
-    "of a comma": "x;y\n980;1\n7,470;2\n",
-    "in quotes": 'x,y\n980,1\n"7,470",2\n',
-    "later": "x;y\n" + "980;1\n" * 700_000 + "7.470;2\n",
-    "all alike": "x;y\n-1.234;1\n-7.470;2\n",
+DOUBTFUL = {  # content, the sign that makes a fraction of it, the row, both readings
+    "thousands?": ("x;y\n980;1\n7.470;2\n", ".", 2, "7.47 or 7470"),
+    "of a comma": ("x;y\n980;1\n7,470;2\n", ",", 2, "7.47 or 7470"),
+    "in quotes": ('x,y\n980,1\n"7,470",2\n', ",", 2, "7.47 or 7470"),
+    "later": ("x;y\n" + "980;1\n" * 700_000 + "7.470;2\n", ".", 700_001, "7.47 or 7470"),
+    "all alike": ("x;y\n-1.234;1\n-7.470;2\n", ".", 1, "1.234 or -1234"),
 }
 
 
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_a_number_that_can_be_read_in_two_ways_is_refused_with_both(tmp_path, name):
-    content = DOUBTFUL[name]
+    content, sign, row, told = DOUBTFUL[name]
     path = write(tmp_path / "t.csv", content)
-    with pytest.raises(DataError) as caught:
+    with pytest.raises(DataError, match=rf"t.csv, row {row}, column 'x': .*{told}.*decimal="):
         open_table(path, columns=["x"])
-    row = 1 if name == "all alike" else content.count("\n") - 1
-    shown = ("1.234", "1234") if name == "all alike" else ("7.47", "7470")
-    for part in (str(path), f"row {row}", "'x'", *shown, "decimal="):
-        assert part in str(caught.value)
-    sign = "," if "," in content.replace("x,y", "").replace("980,1", "").replace('",2', "") else "."
     assert read(path, columns=["x"], decimal=sign)[-1][0] in (7.47, -7.47)
     assert read(path, columns=["x"], decimal=",."[sign == ","])[-1][0] in (7470, -7470)
 

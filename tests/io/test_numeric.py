@@ -12,13 +12,13 @@ from fedjigsaw.io.tables import open_table
 def test_a_date_that_python_does_not_know(tmp_path):
     dates = pa.array([10**15], pa.int64()).cast(pa.timestamp("ms"))
     pa.parquet.write_table(pa.table({"d": dates}), tmp_path / "t.parquet")
-    with pytest.raises(DataError, match=r"row 1, column 'd': a value of type timestamp\[ms\]"):
+    with pytest.raises(DataError, match="row 1, column 'd'"):
         list(open_table(tmp_path / "t.parquet").batches())
 
 
 def test_a_long_value_is_cut(tmp_path):
     (tmp_path / "t.csv").write_text("a\n" + "x" * 100_000 + "\n")
-    with pytest.raises(DataError, match=r"row 1, column 'a': 'xxx.* is not a finite") as caught:
+    with pytest.raises(DataError, match="row 1, column 'a': 'xxx") as caught:
         list(open_table(tmp_path / "t.csv").batches())
     assert len(str(caught.value)) < 1000
 

@@ -53,21 +53,6 @@ def test_nor_do_long_texts_that_come_later_or_in_many_columns(tmp_path):
     assert most_bytes(path, open_file(path).reader.batches(names)) < 4 * MEGABYTE
 
 
-def test_short_texts_are_read_as_they_are(tmp_path, monkeypatch):
-    """Lists of texts that do not repeat, such as ids, take several times as long."""
-    kinds = set()
-
-    def spy(batch):
-        kinds.update(batch.schema.types)
-        yield batch
-
-    monkeypatch.setattr(readers, "_that_fit", spy)
-    path = tmp_path / "t.parquet"
-    pa.parquet.write_table(pa.table({"id": [f"patient {j}" for j in range(9000)]}), path)
-    assert len(list(open_file(path).reader.batches(["id"]))) == 1
-    assert kinds == {pa.string()}
-
-
 def test_nor_does_it_as_the_name_of_a_client(tmp_path):
     path = save(tmp_path / "t.parquet", {"s": ["x" * (MEGABYTE // 4)] * 200, "a": [1.0] * 200})
     assert most_bytes(path, by_client.clients_of_groups(path, "s")) < 4 * MEGABYTE

@@ -2,11 +2,8 @@
 
 import codecs
 import gzip
-import time
-from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +11,7 @@ from hypothesis import strategies as st
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError
-from fedjigsaw.io import detection, text_files
+from fedjigsaw.io import text_files
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.sites import measure, propose_schema
 
@@ -173,37 +170,29 @@ def test_what_is_written_is_read(
 
 
 class TestHeader:
-    SECRET = "61.26"
-
     @pytest.mark.parametrize(
         "content",
         [
-            "61.26,24.35\n58.1,30.2\n",
-            "61,26;24,35\n58,1;30,2\n",
-            "age,61.26\n58.1,30.2\n",
-            "1.061,26;f\n58,1;m\n",
-            "x,2024-12-31\n1,2024-11-30\n",
-            "x,31.12.2024\n1,30.11.2024\n",
-            "x,true\n1,false\n",
-            "f,A61.26\nm,B1\nf,B2\n",
-            "0,1\n1,0\n",
-            "Zacharias,Yes\nPat,no\nPat,no\n",
-            "Muster7,4\nMeiers12,5\nPatric9,6\n",
+            *("61.26,24.35\n58.1,30.2\n", "61,26;24,35\n58,1;30,2\n", "age,61.26\n58.1,30.2\n"),
+            *(
+                "1.061,26;f\n58,1;m\n",
+                "x,2024-12-31\n1,2024-11-30\n",
+                "x,31.12.2024\n1,30.11.2024\n",
+            ),
+            *("x,true\n1,false\n", "f,A61.26\nm,B1\nf,B2\n", "0,1\n1,0\n"),
+            *("Zacharias,Yes\nPat,no\nPat,no\n", "Muster7,4\nMeiers12,5\nPatric9,6\n"),
         ],
     )
     def test_first_lines_that_look_like_data_are_refused_unseen(self, tmp_path, content):
-        path = write(tmp_path / "t.csv", content)
-        with pytest.raises(DataError) as caught:
-            open_table(path)
-        words = "has no header line: its first line looks like data. Add a line with the names"
-        assert words in str(caught.value)
+        with pytest.raises(DataError, match="no header line") as caught:
+            open_table(write(tmp_path / "t.csv", content))
         for part in content.split("\n")[0].replace(";", ",").split(","):
             assert part not in str(caught.value).replace(str(tmp_path), "").split()
-        assert self.SECRET not in str(caught.value)
+        assert "61.26" not in str(caught.value)
 
     def test_the_place_of_what_looks_like_data_is_told(self, tmp_path):
         path = write(tmp_path / "t.csv", "age,bmi,2024\n61,27.5,1\n58,30.2,0\n")
-        with pytest.raises(DataError, match=r"a value of its own column; see column 3\.$"):
+        with pytest.raises(DataError, match="column 3"):
             open_table(path)
 
     @pytest.mark.parametrize(
@@ -227,42 +216,38 @@ class TestHeader:
     def test_other_names_are_kept(self, tmp_path, content, columns):
         assert open_table(write(tmp_path / "t.csv", content)).reader.names == columns
 
-    def test_many_columns_of_texts_open_fast(self, tmp_path):
-        names, row = (",".join(cells) for cells in ([f"g{j}" for j in range(3000)], ["A/G"] * 3000))
-        path = write(tmp_path / "t.csv", f"{names}\n" + f"{row}\n" * 100)
-        started = time.process_time()
-        assert len(open_table(path, columns=["g1"]).reader.names) == 3000
-        assert time.process_time() - started < 4
-
     def test_several_columns_without_a_name(self, tmp_path):
-        with pytest.raises(DataError, match=r"t.csv has columns without a name: 1, 3\. Give"):
+        with pytest.raises(DataError, match="t.csv .*1, 3"):
             open_table(write(tmp_path / "t.csv", ",a,\n1,2,3\n"))
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ("content", "words"),
-        [
-            ("a;b\n1.5;x\n2;1,5\n3;7,5\n", r"points and decimal commas: '1.5' in row 1, column 'a', and '1,5' in row 2, column 'b'\. Write all"),
-            ("a;b\n1.5;1\n1,5;1\n", r"'1.5' in row 1, column 'a', and '1,5' in row 2, column 'a'"),
-            ('a;b\n"1,234,567";1\n1,5;1\n', r"'1,234,567' in row 1, column 'a', and '1,5' in row 2"),
-            ("a,b\n1,2\n3,4,5\n", r"t.csv, row 2, has 3 values, and the header has 2 names \(separated by commas\)"),
-            (b"a,b\n1,2\x00\n", "is not a text file: it has NUL bytes"),
-            ("a,b\n1,2\n".encode("utf-16-le"), "is not a text file"),
-            (b"\xff\xfea", "cannot be read as CSV|is empty"),
-            (codecs.BOM_UTF8 + b"a\n\xff\n", "begins as UTF-8 and has bytes that are not"),
-            (b"PK\x03\x04 and so on", "is a zip or Excel file"),
-            (gzip.compress(b"a,b\n1,2\n", mtime=0), r"compressed by gzip. Name it t.csv.gz"),
-            (b"\n\n", "t.csv is empty"),
-            ("a;b\n1,5;1\nx;1\n", r"row 2, column 'a': 'x' is not a finite number\. Correct"),
-            ('a,b\n1,"2\n3"\n' + "3,4\n" * 9, r"row 1, column 'b': '2', and more lines \(is a quotation mark missing\?\), is not a finite"),
-            ('a,b\n5,6\n1,"2\n' + "3,4\n" * 600_000 + '3,"\n3,4\n', "line 3: a quotation mark"),
-            ("a,b\n1," + "2" * 3_000_000 + "\n", "t.csv: row 1 is longer than 1,000,000 bytes"),
-            ("a," + "b" * 3_000_000 + "\n1,2\n", "t.csv: its first line is longer than 1,000,000 bytes"),
-        ],
-    )  # fmt: skip
-    def test_one_sentence(self, tmp_path, content, words):
-        with pytest.raises(DataError, match=words):
+    LONG = "2" * 3_000_000
+    BAD = (
+        (
+            "a;b\n1.5;x\n2;1,5\n3;7,5\n",
+            "'1.5' in row 1, column 'a', and '1,5' in row 2, column 'b'",
+        ),
+        ("a;b\n1.5;1\n1,5;1\n", "'1.5' in row 1, column 'a', and '1,5' in row 2, column 'a'"),
+        ('a;b\n"1,234,567";1\n1,5;1\n', "'1,234,567' in row 1, column 'a', and '1,5' in row 2"),
+        ("a,b\n1,2\n3,4,5\n", "t.csv, row 2"),
+        (b"a,b\n1,2\x00\n", "NUL"),
+        ("a,b\n1,2\n".encode("utf-16-le"), "t.csv"),
+        (b"\xff\xfea", "t.csv"),
+        (codecs.BOM_UTF8 + b"a\n\xff\n", "UTF-8"),
+        (b"PK\x03\x04 and so on", "Excel"),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0), "t.csv.gz"),
+        (b"\n\n", "t.csv is empty"),
+        ("a;b\n1,5;1\nx;1\n", "row 2, column 'a': 'x'"),
+        ('a,b\n1,"2\n3"\n' + "3,4\n" * 9, "row 1, column 'b': '2', and more lines"),
+        ('a,b\n5,6\n1,"2\n' + "3,4\n" * 600_000 + '3,"\n3,4\n', "line 3: a quotation mark"),
+        (f"a,b\n1,{LONG}\n", "t.csv: row 1"),
+        (f"a,{LONG}\n1,2\n", "t.csv: its first line"),
+    )
+
+    @pytest.mark.parametrize(("content", "told"), BAD, ids=range(len(BAD)))
+    def test_the_place_is_told(self, tmp_path, content, told):
+        with pytest.raises(DataError, match=told):
             read(write(tmp_path / "t.csv", content))
 
     def test_a_contradiction_after_the_sample(self, tmp_path, monkeypatch):
@@ -274,18 +259,21 @@ class TestBadInput:
         ):
             open_table(write(tmp_path / "t.csv", content))
 
-    def test_after_the_sample(self, tmp_path, monkeypatch):
-        monkeypatch.setattr(text_files, "SAMPLE", 1000)
-        head = "\na;b\n" + "1,5;2\n" * 1000
-        for line, words in (
-            ("1.5;2\n", r"row 1001, column 'a': '1.5' \(the first rows have a decimal comma\) is not a finite number\. Correct"),
-            ("geheim\n", r"t.csv, row 1001, has 1 value, and the header has 2 names"),
+    @pytest.mark.parametrize(
+        ("line", "told"),
+        [
+            ("1.5;2\n", "row 1001, column 'a': '1.5'"),
+            ("geheim\n", "t.csv, row 1001"),
             ('1;"2\n' + "3;4\n" * 600_000 + '3;"\n', "line 1003: a quotation mark"),
-        ):  # fmt: skip
-            path = write(tmp_path / "t.csv", head + line)
-            with pytest.raises(DataError, match=words) as caught:
-                read(path)
-            assert "geheim" not in str(caught.value)
+        ],
+        ids=range(3),
+    )
+    def test_after_the_sample(self, tmp_path, monkeypatch, line, told):
+        monkeypatch.setattr(text_files, "SAMPLE", 1000)
+        path = write(tmp_path / "t.csv", "\na;b\n" + "1,5;2\n" * 1000 + line)
+        with pytest.raises(DataError, match=told) as caught:
+            read(path)
+        assert "geheim" not in str(caught.value)
 
     @pytest.mark.parametrize(
         "packed", [b"a,b\n1,2\n", gzip.compress(b"a,b\n" + b"1,2\n" * 99, mtime=0)[:-9]]
@@ -297,13 +285,10 @@ class TestBadInput:
     @pytest.mark.parametrize("end", ["\n", "\r\n"])
     def test_a_sign_at_the_end_of_all_rows_but_not_of_the_header(self, tmp_path, end):
         path = write(tmp_path / "t.csv", end.join(["a;b", "1,5;2;", "3,5;4;", ""]))
-        hint = "If all rows end with one of the semicolons, end the first line with it, too"
-        with pytest.raises(DataError, match=f"row 1, has 3 values.*{hint}"):
+        with pytest.raises(DataError, match="row 1, .*end the first line with it"):
             open_table(path)
         content = path.read_text().replace("a;b", "a;b;")
         assert read(write(path, content)) == [[1.5, 2], [3.5, 4]]
-        with pytest.raises(DataError, match="marks.$"):
-            open_table(write(path, "a;b\n1;2;3\n"))
 
     @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
     @pytest.mark.parametrize("first", ["utf-8", "cp1252"])
@@ -316,61 +301,10 @@ class TestBadInput:
         with pytest.raises(DataError, match=f"t.csv has two encodings: {words}"):
             open_table(write(tmp_path / "t.csv", end.join(lines)))
 
-    @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
-    def test_lines_are_counted_wherever_a_file_is_cut(self, size):
-        content = "a\r\n\r\nKöln\rBern\nMalmö\n".encode()
-        pieces = [content[i : i + size] for i in range(0, len(content), size)]
-        lines = [line.rstrip(b"\r\n") for line in detection._lines(pieces)]
-        assert b" ".join(lines).decode() == "a  Köln Bern Malmö"
-
-    def test_a_line_without_end_does_not_fill_the_memory(self):
-        """The reader refuses it later."""
-        asked = []
-        pieces = (asked.append(n) or b"\xfc" * 2**18 for n in range(1000))
-        detection.check_one_encoding("t.csv", pieces, "cp1252")
-        assert len(asked) < 10
-
     def test_one_encoding_beyond_ascii_is_one(self, tmp_path):
         for text in ("«CAFÉ»", "“CAFÉ”", "Ü®", "PRÉ–OP", "Nº 5 °C µg"):
             content = f"a,b\n{text},1\nKöln,2\n".encode("cp1252")
             assert open_table(write(tmp_path / "t.csv", content)).reader.told == "Windows-1252"
-
-
-@pytest.mark.parametrize("n_blank", [0, 100])
-def test_wide_tables_have_batches_of_many_rows(tmp_path, n_blank):
-    """What is done once for each batch and column took minutes for two thousand columns."""
-    header = ",".join(f"c{j}" for j in range(400))
-    cells = [[(i * j) % 997 / 8 for j in range(400)] for i in range(2000)]
-    rows = [",".join(map(str, row)) for row in cells]
-    path = write(tmp_path / "t.csv", "\n".join([header, *rows, *["," * 399] * n_blank]))
-    assert path.stat().st_size > 4 * text_files.BLOCK
-    (batch,) = open_table(path).batches()
-    assert batch.rows.tolist() == cells
-
-
-def test_batches_are_measured_once_each(monkeypatch):
-    """In a table of many columns, this takes as long as reading a batch."""
-    measured = []
-
-    class Batch(NamedTuple):
-        num_rows: int
-
-        def get_total_buffer_size(self):
-            measured.append(self)
-            return 1
-
-    monkeypatch.setattr(text_files, "_one", list)
-    assert len(list(text_files._joined(Batch(1) for _ in range(100)))) == 100
-    assert len(measured) == 100
-
-
-def test_joined_batches_stay_small(monkeypatch):
-    monkeypatch.setattr(text_files, "ENOUGH", 10)
-    monkeypatch.setattr(text_files, "JOINED", 8 * 8)
-    parts = [pa.record_batch({"a": np.arange(float(n))}) for n in (0, 3, 2, 3, 12, 1, 0)]
-    joined = list(text_files._joined(parts))
-    assert [len(batch) for batch in joined] == [8, 12, 1]
-    assert pa.Table.from_batches(joined) == pa.Table.from_batches(parts)
 
 
 class TestQuotationMarks:
@@ -379,7 +313,7 @@ class TestQuotationMarks:
     @pytest.mark.parametrize("rows", ['"2\n3\n', '"2\n3\n4"\n', '"2\n3\n"4\n', '"2\n\n3"\n5\n'])
     def test_in_a_file_of_one_column_no_value_holds_rows(self, tmp_path, rows):
         path = write(tmp_path / "t.csv", f'x\n"0"\n1\n{rows}')
-        with pytest.raises(DataError, match="t.csv, line 4: a quotation mark opens a value"):
+        with pytest.raises(DataError, match="t.csv, line 4:"):
             open_table(path, columns=["x"])
 
     @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
@@ -398,7 +332,7 @@ class TestQuotationMarks:
         monkeypatch.setattr(text_files, "CHUNK", 7)
         content = f"x,größe\n{self.ROWS}{middle}{self.ROWS}".replace("\n", newline)
         path = write(tmp_path / "t.csv", content.encode(encoding))
-        with pytest.raises(DataError, match=rf"t.csv, line {line}: a quotation mark opens a value"):
+        with pytest.raises(DataError, match=f"t.csv, line {line}:"):
             open_table(path, columns=["x"])
 
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -411,9 +345,7 @@ class TestQuotationMarks:
 
     @pytest.mark.parametrize("header", ['a,"b', 'a,b"'])
     def test_a_name_has_no_single_one(self, tmp_path, header):
-        with pytest.raises(
-            DataError, match="t.csv has a single quotation mark in its first|line 1"
-        ):
+        with pytest.raises(DataError, match="first|line 1"):
             open_table(write(tmp_path / "t.csv", f"{header}\n1,2\n"))
 
 
@@ -432,53 +364,35 @@ ROWS = "".join(f"{40 + i}{{0}}2{i % 10}.5{{0}}{'fm'[i % 2]}\n" for i in range(30
     ],
 )
 @pytest.mark.parametrize("delimiter", [",", ";"])
-def test_a_title_above_the_names_is_told_with_its_line(tmp_path, title, line, delimiter):
+@pytest.mark.parametrize("schema", [None, Schema((Column("age"), Column("bmi")))])
+def test_a_title_above_the_names_is_told_with_its_line(tmp_path, title, line, delimiter, schema):
     content = f"{title}age{{0}}bmi{{0}}sex\n{ROWS}".replace("{0}", delimiter)
-    path = write(tmp_path / "x.csv", content)
-    schema = Schema((Column("age"), Column("bmi")))
-    told = f"names of the columns seem to be in line {line}: delete the lines above it"
-    with pytest.raises(DataError, match=told):
-        measure(path)
-    with pytest.raises(DataError, match=told):
-        measure(path, schema=schema)
+    with pytest.raises(DataError, match=f"line {line}: delete"):
+        measure(write(tmp_path / "x.csv", content), schema=schema)
+
+
+TABLE = f"age,bmi,sex\n{ROWS}".replace("{0}", ",")
+PAIRS = "age,bmi\n" + "".join(f"{40 + i},2{i % 10}.5\n" for i in range(30))
+LABS = "".join(f"{40 + i},{'fm'[i % 2]},2{i % 10}.5,{90 + i}\n" for i in range(30))
+UNITS = ("years,,kg/m2,mg/dl", ",,kg/m2,mg/dl", "years,-,kg/m2,n/a", "%,,%,%", "years,x,%,%")
 
 
 @pytest.mark.parametrize(
-    ("title", "told"),
+    ("content", "told"),
     [
-        ("Export,ward 3,2024-10-24\n", "seem to be in line 2: delete the lines above it"),
-        ("Ward,3,B\n", "seem to be in line 2: delete the lines above it"),
-        ("Hospital,Bern,\nUser,meier,\n", "seem to be in line 3: delete the lines above it"),
-        ("Export,ward A,Dr. Secret\n", "lines 1 to 2 have no numbers where those below have"),
-        (
-            "Age,BMI,Sex\nyears,kg/m2,code\n",
-            "lines 1 to 3 .* keep only the one with the names .* move that line",
-        ),
+        ("Export,ward 3,2024-10-24\n" + TABLE, "in line 2"),
+        ("Ward,3,B\n" + TABLE, "in line 2"),
+        ("Hospital,Bern,\nUser,meier,\n" + TABLE, "in line 3"),
+        ("Export,ward A,Dr. Secret\n" + TABLE, "lines 1 to 2"),
+        ("Age,BMI,Sex\nyears,kg/m2,code\n" + TABLE, "lines 1 to 3"),
+        ("Hospital,Bern\nUser,meier\n\n" + PAIRS, "lines 1 to 4"),  # keys and values
+        *((f"age,sex,bmi,glucose\n{units}\n{LABS}", "lines 1 to 2") for units in UNITS),
     ],
 )
-def test_no_schema_is_made_of_a_title_as_wide_as_the_table(tmp_path, title, told):
-    path = write(tmp_path / "x.csv", f"{title}age,bmi,sex\n{ROWS}".replace("{0}", ","))
+def test_no_schema_is_made_of_a_title_as_wide_as_the_table(tmp_path, content, told):
     with pytest.raises(DataError, match=told) as error:
-        propose_schema(path)
-    assert "header line" not in str(error.value)
+        propose_schema(write(tmp_path / "x.csv", content))
     assert "Secret" not in str(error.value)
-
-
-def test_lines_of_keys_and_values_above_two_columns_are_no_names(tmp_path):
-    rows = "".join(f"{40 + i},2{i % 10}.5\n" for i in range(30))
-    path = write(tmp_path / "x.csv", f"Hospital,Bern\nUser,meier\n\nage,bmi\n{rows}")
-    with pytest.raises(DataError, match="The lines 1 to 4 have no numbers where those below have"):
-        propose_schema(path)
-
-
-@pytest.mark.parametrize(
-    "units", ["years,,kg/m2,mg/dl", ",,kg/m2,mg/dl", "years,-,kg/m2,n/a", "%,,%,%", "years,x,%,%"]
-)
-def test_a_line_of_units_may_have_gaps(tmp_path, units):
-    rows = "".join(f"{40 + i},{'fm'[i % 2]},2{i % 10}.5,{90 + i}\n" for i in range(30))
-    path = write(tmp_path / "x.csv", f"age,sex,bmi,glucose\n{units}\n{rows}")
-    with pytest.raises(DataError, match="The lines 1 to 2 have no numbers where those below have"):
-        propose_schema(path)
 
 
 @pytest.mark.parametrize(
@@ -511,7 +425,7 @@ def test_empty_rows_at_the_end_are_no_rows(tmp_path, monkeypatch, encoding, n_bl
     assert sum(len(batch.rows) for batch in table.batches()) == 300
     assert f"{n_blank} empty row{'s' * (n_blank > 1)} at the end" in table.reader.told
     more = ";;\r\n" * 30_000
-    with pytest.raises(DataError, match=r"x\.csv ends with many empty rows\. Delete them\."):
+    with pytest.raises(DataError, match=r"x\.csv .*empty rows"):
         open_table(write(path, (content + more).encode(encoding)))
 
 
@@ -522,7 +436,7 @@ def test_empty_rows_of_wide_tables_are_no_rows_either(tmp_path, n_columns, n_bla
     rows = f"{names}\n" + f"{row}\n" * 4
     assert sum(len(b.rows) for b in open_table(write(tmp_path / "x.csv", rows)).batches()) == 4
     path = write(tmp_path / "x.csv", rows + ("," * (n_columns - 1) + "\n") * n_blank)
-    with pytest.raises(DataError, match=r"x\.csv ends with many empty rows"):
+    with pytest.raises(DataError, match=r"x\.csv .*empty rows"):
         open_table(path)
 
 
@@ -537,14 +451,14 @@ def test_a_total_below_the_rows_is_refused(tmp_path, row, end):
     rows = "".join(f"A{i};w;{i},5;x\n" for i in range(30))
     path = write(tmp_path / "x.csv", f"id;sex;bmi;kind\n{rows}{row}{end}")
     word = row.strip(";").split(";")[0]
-    with pytest.raises(DataError, match=f"its last row has '{word}' in column '(id|sex)'.*Delete"):
+    with pytest.raises(DataError, match=f"'{word}' in column '(id|sex)'"):
         open_table(path)
 
 
 def test_a_header_that_is_repeated_among_texts_is_named(tmp_path):
     rows = "".join(f"{i},{'mw'[i % 2]}\n" for i in range(30))
     path = write(tmp_path / "x.csv", f"age,sex\n{rows}age,sex\n{rows}")
-    with pytest.raises(DataError, match=r"x\.csv, row 31, has the names of the columns again\."):
+    with pytest.raises(DataError, match=r"x\.csv, row 31"):
         open_table(path)
 
 
@@ -553,10 +467,10 @@ def test_a_note_below_the_rows_is_refused(tmp_path, note):
     """It would be a row of missing values: with a schema, of means."""
     rows = "".join(f"A{i};w;{i},5\n" for i in range(30))
     path = write(tmp_path / "x.csv", f"id;sex;bmi\n{rows}{note};;\n{note};;\n;;\n")
-    with pytest.raises(DataError, match=r"in column 'id', and seems to be a note\. Delete it"):
+    with pytest.raises(DataError, match="in column 'id'.*note"):
         open_table(path)
     path = write(tmp_path / "x.csv", f"id;sex;bmi\n{rows}{note}\n")
-    with pytest.raises(DataError, match=r"row 31, has 1 value, .* delete it if it is a note"):
+    with pytest.raises(DataError, match="row 31, .*note"):
         read(path, columns=["bmi"])
 
 
@@ -583,8 +497,7 @@ def test_a_category_is_no_total(tmp_path, word):
     """A total prosthesis, and education in Spanish: other rows have the word as well."""
     rows = "".join(f"{(word, 'partial')[i % 2]};{i};{i},5\n" for i in range(30))
     path = write(tmp_path / "x.csv", f"type;age;bmi\n{rows}{word};66;\n")
-    table = open_table(path, columns=["age"])
-    assert sum(len(batch.rows) for batch in table.batches()) == 31
+    assert len(read(path, columns=["age"])) == 31
 
 
 @pytest.mark.parametrize("row", ["A9;w;3;total", "total;w;3;x", "A9;;3;x", "total;;;"])
@@ -598,5 +511,5 @@ def test_other_last_rows_are_rows(tmp_path, row):
 def test_a_line_of_commas_does_not_fill_the_memory(tmp_path):
     """A file of 2 MB needed seven gigabytes."""
     (tmp_path / "t.csv").write_text("," * 140_000 + "\n" + "," * 140_000 + "\n")
-    with pytest.raises(DataError, match="its first line has more than 131,072 columns"):
+    with pytest.raises(DataError, match="131,072 columns"):
         open_table(tmp_path / "t.csv")

@@ -39,31 +39,25 @@ def without(files, name):
 
 class TestMinSites:
     def bad(self, file, kind):
-        summary = file.summary
-        return {
+        summary, none = file.summary, {"centers": np.empty((0, 2)), "counts": None, "sse": None}
+        changes = {
             "unreadable": MessageError("2.summary is not a fedjigsaw file, or it is truncated."),
-            "columns": replace(file, columns=("x", "z")),
-            "method": replace(file, method="feca"),
-            "unknown method": replace(file, method="poem"),
-            "pools": replace(file, method="central"),
-            "parameter": with_params(file, color="red"),
-            "rounds": with_params(file, n_rounds=3),
-            "count of zero": replace(
-                file, summary=replace(summary, counts=[0] * len(summary.counts))
-            ),
-            "counts": replace(file, summary=replace(summary, counts=summary.counts * 1000)),
-            "sse": replace(file, summary=replace(summary, sse=np.full(len(summary.sse), 1e299))),
-            "no centers": replace(
-                file,
-                summary=replace(
-                    summary,
-                    centers=np.empty((0, 2)),
-                    counts=None,
-                    sse=None,
-                    tensors={"a": np.zeros(1)},
-                ),
-            ),
+            "columns": {"columns": ("x", "z")},
+            "method": {"method": "feca"},
+            "unknown method": {"method": "poem"},
+            "pools": {"method": "central"},
+            "parameter": {"params": {**file.params, "color": "red"}},
+            "rounds": {"params": {**file.params, "n_rounds": 3}},
+            "count of zero": {"summary": {"counts": [0] * len(summary.counts)}},
+            "counts": {"summary": {"counts": summary.counts * 1000}},
+            "sse": {"summary": {"sse": np.full(len(summary.sse), 1e299)}},
+            "no centers": {"summary": {**none, "tensors": {"a": np.zeros(1)}}},
         }[kind]
+        if not isinstance(changes, dict):
+            return changes
+        if "summary" in changes:
+            changes = {"summary": replace(summary, **changes["summary"])}
+        return replace(file, **changes)
 
     KINDS = (
         "unreadable", "columns", "method", "unknown method", "pools", "parameter", "rounds",
@@ -82,39 +76,30 @@ class TestMinSites:
     @pytest.mark.parametrize("kind", KINDS)
     def test_by_default_it_is_an_error_that_names_file_and_remedy(self, files, kind):
         mixed = {**files, "2.summary": self.bad(files["2.summary"], kind)}
-        with pytest.raises(MessageError, match=r"2\.summary.* go on without it: min_sites=4\."):
+        with pytest.raises(MessageError, match=r"2\.summary.*min_sites=4"):
             sites.aggregate(mixed, 5)
 
     def test_too_few_remain(self, files):
         mixed = {**files, "2.summary": self.bad(files["2.summary"], "columns")}
-        with pytest.raises(QuorumError, match=r"Only 4 of 5 files .* 2.summary: .* columns"):
+        with pytest.raises(QuorumError, match="Only 4 of 5 .*2.summary"):
             sites.aggregate(mixed, 5, min_sites=5)
-        with pytest.raises(QuorumError, match="Only 0 of 1 files can be used"):
+        with pytest.raises(QuorumError, match="Only 0 of 1"):
             sites.aggregate({"a": MessageError("a is empty.")}, 5, min_sites=1)
 
     def test_good_files_need_no_warning(self, files):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert encode(sites.aggregate(files, 5, min_sites=2)) == encode(
-                sites.aggregate(files, 5)
-            )
+        with warnings.catch_warnings(action="error"):
+            model = sites.aggregate(files, 5, min_sites=2)
+        assert encode(model) == encode(sites.aggregate(files, 5))
 
     def test_it_is_at_least_one(self, files):
-        with pytest.raises(ParameterError, match="min_sites of aggregate must be an integer >= 1"):
+        with pytest.raises(ParameterError, match="min_sites"):
             sites.aggregate(files, 5, min_sites=0)
 
     def test_without_a_majority_people_must_decide(self, files):
         two = dict(list(files.items())[:2])
         two["1.summary"] = replace(two["1.summary"], columns=("x", "z"))
-        with pytest.raises(
-            MessageError, match="0.summary has the columns 'x', 'y'; 1.summary has 'x', "
-        ):
+        with pytest.raises(MessageError, match="0.summary.*1.summary"):
             sites.aggregate(two, 5, min_sites=1)
-
-    def test_two_files_of_one_site_are_for_people_to_decide(self, files):
-        one = files["0.summary"]
-        with pytest.raises(MessageError, match="a and b are both from client '0'"):
-            sites.aggregate({"a": one, "b": one}, 5, min_sites=1)
 
     def test_files_are_read_one_by_one(self, files, tmp_path):
         formats.save(files["0.summary"], tmp_path / "0")
@@ -146,17 +131,9 @@ class TestWhoseParameters:
         curve = sites.aggregate(wide, "auto", params={"max_clusters": 6}).model.tensors["k_curve"]
         assert curve[:, 0].max() == 6
 
-    def test_others_are_the_sites(self, files):
-        with pytest.raises(
-            ParameterError, match="'n_init' is not a parameter of Jigsaw at the ser"
-        ):
-            sites.aggregate(files, 5, params={"n_init": 3})
-
     def test_what_must_agree_is_taken_from_the_summaries(self, grid_sites):
-        made = {
-            path.stem: sites.summarize(path, 5, method="feca", params={"radius": "theoretical"})
-            for path in grid_sites[0]
-        }
+        options = {"method": "feca", "params": {"radius": "theoretical"}}
+        made = {path.stem: sites.summarize(path, 5, **options) for path in grid_sites[0]}
         assert sites.aggregate(made, 5).model.params["radius"] == "theoretical"
 
 
@@ -168,23 +145,16 @@ class TestLookAlikes:
         first, second = list(files.values())[:2]
         return {"a": named(first, "bern"), "b": named(second, "lyon")}
 
-    def test_a_twin_is_refused(self, two):
-        with pytest.raises(MessageError, match=r"b is from client 'b\\u0435rn', a name that mixes"):
-            sites.aggregate({"a": two["a"], "b": named(two["b"], self.TWIN)}, 3)
-
-    @pytest.mark.parametrize("twin", ["Bern", "bern ", "bern\ufe0f"])
-    def test_a_twin_of_one_alphabet_is_refused(self, two, twin):
-        with pytest.raises(MessageError, match="a and b are from clients whose names look alike"):
-            sites.aggregate({"a": two["a"], "b": named(two["b"], twin)}, 3)
-
-    def test_leaving_a_site_out_does_not_leave_its_twin_in(self, two):
-        with pytest.raises(MessageError, match="look alike"):
-            sites.aggregate(
-                {"a": two["a"], "b": named(two["b"], "Bern")}, 3, without=["bern"], min_sites=1
-            )
+    @pytest.mark.parametrize("twin", [TWIN, "Bern", "bern ", "bern\ufe0f"])
+    def test_a_twin_is_refused(self, two, twin):
+        """Leaving a site out does not leave its twin in."""
+        files = {"a": two["a"], "b": named(two["b"], twin)}
+        for options in ({}, {"without": ["bern"], "min_sites": 1}):
+            with pytest.raises(MessageError, match="alike|alphabets"):
+                sites.aggregate(files, 3, **options)
 
     def test_a_site_is_told_first(self, grid_sites):
-        with pytest.raises(DataError, match="The name of this site, .* mixes alphabets"):
+        with pytest.raises(DataError, match="alphabets"):
             sites.measure(grid_sites[0][0], client=self.TWIN)
 
     def test_scores_and_statistics_too(self, grid_sites):

@@ -1,6 +1,5 @@
 import shutil
 import warnings
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -8,13 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedjigsaw import FeCA, FewerClustersWarning, Jigsaw, metrics, sites
-from fedjigsaw.errors import (
-    ForgottenSiteWarning,
-    MessageError,
-    ParameterError,
-    SameRowsWarning,
-)
+from fedjigsaw import FeCA, Jigsaw, metrics, sites
+from fedjigsaw.errors import ForgottenSiteWarning, MessageError, ParameterError, SameRowsWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile, encode
 from fedjigsaw.io.tables import open_table
@@ -25,28 +19,21 @@ OFF = Guard(min_cluster_size=1)
 
 
 @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
-def test_by_file_equals_in_memory_bit_for_bit(grid_sites, tmp_path):
+@pytest.mark.parametrize("method", [FeCA, Jigsaw])
+def test_by_file_equals_in_memory_bit_for_bit(grid_sites, tmp_path, method):
     paths, data, ids = grid_sites
     files = {}
     for path in paths:
-        out = tmp_path / f"{path.stem}.summary"
-        formats.save(sites.summarize(path, 15, method="feca", guard=OFF, seed=7), out)
+        out, name = tmp_path / f"{path.stem}.summary", method.__name__.lower()
+        formats.save(sites.summarize(path, 15, method=name, guard=OFF, seed=7), out)
         files[str(out)] = formats.load(out, SummaryFile)
     model = sites.aggregate(files, 15, seed=7)
-    memory = FeCA(15, random_state=7).fit_clients({str(m): data.X[ids == m] for m in range(5)})
+    memory = method(15, random_state=7).fit_clients({str(m): data.X[ids == m] for m in range(5)})
     assert model.model.centers.tobytes() == memory.cluster_centers_.tobytes()
-    assert model.clients == ("0", "1", "2", "3", "4")
-    assert model.n_samples == 1500
-
-
-def test_jigsaw_by_file_equals_in_memory_bit_for_bit(grid_sites):
-    paths, data, ids = grid_sites
-    summaries = {p.stem: sites.summarize(p, 15, method="jigsaw", guard=OFF, seed=7) for p in paths}
-    model = sites.aggregate(summaries, 15, seed=7)
-    shards = {str(m): data.X[ids == m] for m in range(5)}
-    memory = Jigsaw(15, random_state=7).fit_clients(shards)
-    assert model.model.centers.tobytes() == memory.cluster_centers_.tobytes()
-    assert memory.support_["points"].tolist() == model.model.tensors["support_points"].tolist()
+    assert (model.clients, model.n_samples) == (("0", "1", "2", "3", "4"), 1500)
+    if method is Jigsaw:
+        support = model.model.tensors["support_points"].tolist()
+        assert memory.support_["points"].tolist() == support
 
 
 def test_forgetting_a_site_is_exact(grid_sites):
@@ -61,13 +48,9 @@ def test_the_scaler_of_a_site_that_is_forgotten_is_told(grid_sites, tmp_path):
     stats = {p.stem: sites.measure(p) for p in grid_sites[0]}
     scaler = sites.common_scaler(stats)
     files = {p.name: sites.summarize(p, 15, scaler=scaler) for p in grid_sites[0]}
-    with pytest.warns(ForgottenSiteWarning) as caught:
+    with pytest.warns(ForgottenSiteWarning, match=scaler.fingerprint):
         sites.aggregate(files, 15, without=["2"])
-    (told,) = caught
-    for part in (scaler.fingerprint, "--without 2", "summarize"):
-        assert part in str(told.message)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", ForgottenSiteWarning)
+    with warnings.catch_warnings(action="error", category=ForgottenSiteWarning):
         sites.aggregate(files, 15)
         plain = {p.name: sites.summarize(p, 15) for p in grid_sites[0]}
         sites.aggregate(plain, 15, without=["2"])
@@ -96,36 +79,27 @@ def test_a_site_under_two_names_is_told(grid_sites, tmp_path, k, step):
 class TestFitTogether:
     @pytest.fixture
     def two(self, grid_sites):
+        """A summary, and a function that makes one of another site."""
         a, b = grid_sites[0][:2]
-        return (
-            a,
-            b,
-            sites.summarize(a, 3, method="feca"),
-            partial(sites.summarize, b, 3, method="feca"),
-        )
+        return sites.summarize(a, 3, method="feca"), partial(sites.summarize, b, 3, method="feca")
 
     @pytest.mark.parametrize(
-        ("options", "words"),
+        "options",
         [
-            ({"columns": ["y"]}, "A has the columns 'x', 'y'; B has 'y'. Use the same columns"),
-            (
-                {"params": {"radius": "theoretical"}},
-                "A was made with radius='empirical', B with radius='theoretical'. Use the same",
-            ),
-            ({"client": "0"}, "A and B are both from client '0'. Give one file per client"),
-            (
-                {"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))},
-                r"A is not scaled, but B is scaled \(scaler \w+\). Summarize all",
-            ),
+            {"columns": ["y"]},
+            {"params": {"radius": "theoretical"}},
+            {"client": "0"},
+            {"scaler": scaling.Scaler(("x", "y"), np.zeros(2), np.ones(2))},
+            {"method": "jigsaw"},
         ],
     )
-    def test_both_files_are_named(self, two, options, words):
-        _, _, first, second = two
-        with pytest.raises(MessageError, match=words):
+    def test_both_files_are_named(self, two, options):
+        first, second = two
+        with pytest.raises(MessageError, match=r"\bA\b.*\bB\b"):
             sites.aggregate({"A": first, "B": second(**options)}, 3)
 
     def test_columns_in_another_order_are_put_in_order(self, two):
-        _, _, first, second = two
+        first, second = two
         swapped = second(columns=["y", "x"])
         turned = sites.reorder(swapped, ("x", "y"))
         assert (turned.summary.centers == swapped.summary.centers[:, ::-1]).all()
@@ -136,26 +110,14 @@ class TestFitTogether:
 
     @pytest.mark.parametrize("columns", [("x", "z"), ("x",), ("x", "y", "y"), ("x", "x")])
     def test_an_order_names_each_column_once(self, two, columns):
-        with pytest.raises(MessageError, match="of '1' has the columns 'x', 'y', which cannot be"):
-            sites.reorder(two[3](), columns)
-
-    def test_other_methods(self, two):
-        other = replace(two[3](), method="jigsaw")
-        with pytest.raises(
-            MessageError, match="A was made with feca, B with jigsaw. Use the same method"
-        ):
-            sites.aggregate({"A": two[2], "B": other}, 3)
+        with pytest.raises(MessageError, match="'x', 'y'"):
+            sites.reorder(two[0], columns)
 
     def test_how_hard_a_site_searches_is_its_own_affair(self, two):
-        _, _, first, second = two
+        first, second = two
         assert sites.aggregate({"A": first, "B": second(params={"n_init": 2})}, 3)
 
-    def test_without(self, two):
-        with pytest.raises(ParameterError, match="No summary is from 'x'. Sites: '0'"):
-            sites.aggregate({"A": two[2]}, 3, without=["x"])
-        with pytest.raises(ParameterError, match="Without '0', no summary is left"):
-            sites.aggregate({"A": two[2]}, 3, without=["0"])
-
-    def test_fewer_clusters(self, two):
-        with pytest.warns(FewerClustersWarning, match="3 of 9 clusters"):
-            sites.aggregate({"A": two[2]}, 9)
+    @pytest.mark.parametrize("without", ["x", "0"])  # no site; the only one
+    def test_without(self, two, without):
+        with pytest.raises(ParameterError, match=f"'{without}'"):
+            sites.aggregate({"A": two[0]}, 3, without=[without])

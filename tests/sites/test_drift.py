@@ -33,11 +33,9 @@ class TestByHand:
     @pytest.mark.parametrize("new", [[0, 10, 15], [0], [0, 10, 20, 20.5], [5]])
     def test_clusters_that_appear_vanish_split_or_merge_count(self, new):
         old = model([0, 10], spread=1.0) if new != [0, 10, 20, 20.5] else model([0, 10, 20.25])
-        k = len(old.model.centers)
-        found = sites.compare(old, model(new, spread=1.0), old_noise=[0.01] * k)
-        assert found.alarm
-        assert sites.compare(old, model(new, spread=1.0), old_noise=[99.0] * k).alarm
-        assert sites.compare(old, model(new, spread=1.0)).alarm
+        for noise in (None, 0.01, 99.0):
+            given = None if noise is None else [noise] * len(old.model.centers)
+            assert sites.compare(old, model(new, spread=1.0), old_noise=given).alarm
 
     def test_sizes_do_not_count(self):
         old = model([0, 10], spread=1.0, points=[500, 500])
@@ -152,20 +150,15 @@ class TestNoise:
 
     @pytest.mark.parametrize("method", ["feca", "kfed"])
     def test_methods_that_know_no_spread(self, rng, method):
-        files = {
-            f"s{m}": sites.summarize(
-                from_array(np.repeat(PLACES, 20, axis=0) + rng.normal(size=(80, 2))), 4,
-                client=f"s{m}", method=method,
-            )
-            for m in range(5)
-        }  # fmt: skip
+        files = {}
+        for name in "abcde":
+            table = from_array(np.repeat(PLACES, 20, axis=0) + rng.normal(size=(80, 2)))
+            files[name] = sites.summarize(table, 4, client=name, method=method)
         made = sites.aggregate(files, 4)
         noise = sites.measure_noise(files, made)
         assert (np.array(noise) > 0).all()
-        moved = replace(
-            made, model=replace(made.model, centers=made.model.centers + np.array([0, 3.0]))
-        )
-        assert sites.compare(made, moved, old_noise=noise).alarm
+        away = replace(made.model, centers=made.model.centers + np.array([0, 3.0]))
+        assert sites.compare(made, replace(made, model=away), old_noise=noise).alarm
         assert not sites.compare(made, made, old_noise=noise).alarm
 
     @pytest.mark.parametrize("seed", range(5))

@@ -66,26 +66,16 @@ def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "id_column", "error", "words"),
+    ("name", "id_column", "error", "told"),
     [
-        (
-            "labels.txt",
-            None,
-            DataError,
-            r"Cannot write .*labels.txt: unsupported file type '.txt'. Supported: .parquet, .csv\.",
-        ),
-        ("labels.csv", "label", ParameterError, "The id column cannot be 'label'"),
-        ("labels.csv", ["name", "row"], ParameterError, "The id column cannot be 'row'"),
-        (
-            "no/labels.csv",
-            "name",
-            DataError,
-            r"Cannot write .*labels.csv: no such file or directory",
-        ),
+        ("labels.txt", None, DataError, "labels.txt"),
+        ("labels.csv", "label", ParameterError, "'label'"),
+        ("labels.csv", ["name", "row"], ParameterError, "'row'"),
+        ("no/labels.csv", "name", DataError, "no such file"),
     ],
 )
-def test_bad_places(tmp_path, name, id_column, error, words):
-    with pytest.raises(error, match=words):
+def test_bad_places(tmp_path, name, id_column, error, told):
+    with pytest.raises(error, match=told):
         write_labels(tmp_path / name, parts(), id_column=id_column)
     assert not list(tmp_path.iterdir())
 

@@ -67,8 +67,7 @@ def test_none_and_that_of_another_model(path):
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["", "{}", "[1]", '{"kind": "lineage", "format": 2}', "[" * 100_000, "CHANGED"],
+    "content", ["", "{}", "[1]", '{"kind": "lineage", "format": 2}', "[" * 100_000, "CHANGED"]
 )
 def test_damaged(path, content):
     Lineage.of(model([0, 10]), noise=(1.0, 1.0)).save(path)

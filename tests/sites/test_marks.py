@@ -35,15 +35,12 @@ class TestDays:
     def test_a_day_beyond_all_others_is_proposed_and_removed(self, tmp_path, mark, pattern):
         days = [day.strftime(pattern) for day in with_mark(DAYS, mark)]
         path = save(tmp_path / "x.csv", seen=days)
-        proposal = sites.propose_schema(path)
-        (_, entry) = proposal.columns
-        assert f"CHECK: {mark} occurs in about 4 % of the rows" in " ".join(entry.notes)
-        assert f"schema apply --missing seen:{mark}" in " ".join(entry.notes)
+        (_, entry) = sites.propose_schema(path).columns
+        assert f"--missing seen:{mark}" in " ".join(entry.notes)
         first, last = map(from_days, entry.column.range)
         assert (first.year, last.year) == (2023, 2025)  # not widened by the mark
         strict = Schema((Column("bmi"), Column("seen", "date", range=entry.column.range)))
         found = sites.check_file(path, strict)
-        assert f"{mark} occurs in 12 rows" in " ".join(found.columns[1].remarks)
         assert found.options == (("--missing", f"seen:{mark}"),)
         copy = tmp_path / "copy.parquet"
         changes = sites.Changes(missing_in={"seen": [str(mark)]})
@@ -72,16 +69,17 @@ class TestDays:
         assert sites.check_file(path, schema).columns[1].n_missing == 12
 
 
+RANGED = Schema((Column("bmi", range=(0, 60)), Column("age", range=(0, 1000))))
+
+
 class TestNumbers:
     @pytest.mark.parametrize("mark", [9999, -999, 999])
     @pytest.mark.parametrize("n", [2, 12])
     def test_statistics_warn_of_them(self, tmp_path, mark, n):
         path = save(tmp_path / "x.csv", age=with_mark(AGES, mark, n))
-        with pytest.warns(MarksWarning, match=f"column 'age': {mark} occurs in {n} rows"):
-            sites.measure(path)
-        schema = Schema((Column("bmi"), Column("age")))
-        with pytest.warns(MarksWarning, match=f"schema apply --missing age:{mark}"):
-            sites.measure(path, schema=schema)
+        for schema in (None, Schema((Column("bmi"), Column("age")))):
+            with pytest.warns(MarksWarning, match=f"'age': {mark} occurs in {n} rows"):
+                sites.measure(path, schema=schema)
 
     @pytest.mark.parametrize("settings", [{"scale": "log"}, {"missing": "median"}])
     def test_with_logarithms_and_missing_values(self, tmp_path, settings):
@@ -97,33 +95,25 @@ class TestNumbers:
         with pytest.warns(MarksWarning, match="schema apply --missing seen:1900-01-01"):
             sites.measure(path, schema=schema)
 
-    def test_noisy_statistics_warn_before_they_are_paid_for(self, tmp_path):
+    @pytest.mark.parametrize("schema", [None, RANGED])
+    def test_noisy_statistics_warn_before_they_are_paid_for(self, tmp_path, schema):
         path = save(tmp_path / "x.csv", age=with_mark(AGES, 999))
-        bounds = (np.array([0.0, 0.0]), np.array([60.0, 1000.0]))
+        privacy = Privacy(1.0, 1e-6, (np.array([0.0, 0.0]), np.array([60.0, 1000.0])))
         paid = []
-
-        def measure(**options):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                spend = lambda *_: paid.append([w.category for w in caught])  # noqa: E731
-                sites.measure(path, privacy=Privacy(1.0, 1e-6, bounds), spend=spend, **options)
-
-        measure()
-        ranged = Schema((Column("bmi", range=(0, 60)), Column("age", range=(0, 1000))))
-        measure(schema=ranged)
-        assert [MarksWarning in kinds for kinds in paid] == [True, True]
+        with warnings.catch_warnings(record=True, action="always") as caught:
+            spend = lambda *_: paid.extend(w.category for w in caught)  # noqa: E731
+            sites.measure(path, privacy=privacy, spend=spend, schema=schema)
+        assert MarksWarning in paid
 
     def test_summaries_warn_of_them(self, tmp_path):
         """Statistics may have been skipped, or come from another version of the file."""
-        ages = [None if i % 3 == 0 else age for i, age in enumerate(with_mark(AGES, 9999, 30))]
         path = save(tmp_path / "x.csv", age=with_mark(AGES, 999))
-        with pytest.warns(MarksWarning, match="column 'age': 999 occurs in 12 rows"):
+        with pytest.warns(MarksWarning, match="'age': 999 occurs in 12 rows"):
             sites.summarize(path, 3)
-        path = save(tmp_path / "x.csv", age=ages)
         schema = Schema((Column("bmi"), Column("age", scale="log")))
         with pytest.warns(MarksWarning):
             scaler = sites.common_scaler({"x": sites.measure(path, schema=schema)}, schema=schema)
-        with pytest.warns(MarksWarning, match="9999 occurs in 20 rows.*--missing age:9999"):
+        with pytest.warns(MarksWarning, match="--missing age:999"):
             sites.summarize(path, 3, scaler=scaler)
 
     @pytest.mark.parametrize(
@@ -139,7 +129,6 @@ class TestNumbers:
     )
     def test_other_columns_are_left_in_peace(self, tmp_path, values):
         path = save(tmp_path / "x.csv", x=values)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
+        with warnings.catch_warnings(action="error"):
             sites.measure(path)
             sites.summarize(path, 3)

@@ -191,13 +191,9 @@ class TestAggregate:
         model = sites.aggregate(files, 3)
         assert (model.privacy.epsilon, model.privacy.delta) == (2.0, 1e-5)
         assert model.privacy.bounds == ((-10, 0), (120, 20))
-        assert model.n_samples == sum(f.summary.n_samples for f in files.values())
         assert nearest_truth(model.model.centers) < 0.05
-        again = formats.decode(formats.encode(model))
-        assert again.privacy == model.privacy
-
-    def test_a_site_without_a_promise_leaves_none(self):
-        files = {"a": summarized("a"), "b": summarized("b", table(seed=1), privacy=None)}
+        assert formats.decode(formats.encode(model)).privacy == model.privacy
+        files["b"] = summarized("b", table(seed=1), privacy=None)
         assert sites.aggregate(files, 3).privacy is None
 
     def test_shared_cells_do_not_depend_on_the_order_of_columns_at_a_site(self):
@@ -216,14 +212,14 @@ class TestAggregate:
         files = {"a": summarized("a", privacy=shared)}
         for b in (other, promise(), None):
             files["b"] = summarized("b", table(seed=1), privacy=b)
-            with pytest.raises(MessageError, match="the same cells and bounds at all sites"):
+            with pytest.raises(MessageError, match="cells and bounds"):
                 sites.aggregate(files, 3)
 
     def test_a_file_with_other_cells_can_be_left_out(self):
         shared = promise(cells="shared", bounds=(0, 100))
         files = {c: summarized(c, table(seed=i), privacy=shared) for i, c in enumerate("abc")}
         files["c"] = summarized("c", table(seed=2), privacy=promise(bounds=(0, 90)))
-        with pytest.warns(UserWarning, match=r"c .client 'c'. takes no part: .*centers of its own"):
+        with pytest.warns(UserWarning, match="'c'. takes no part"):
             model = sites.aggregate(files, 3, min_sites=2)
         assert model.clients == ("a", "b")
 

@@ -160,11 +160,11 @@ def test_a_rounded_and_an_exact_profile_can_be_merged():
 def test_a_model_of_very_many_clusters_does_not_fill_the_memory(privacy):
     """A file of 600 kB, perhaps one that a coordinator sent, asked for a dozen gigabytes."""
     model = model_of(np.arange(80_000.0).reshape(-1, 2))
-    with pytest.raises(MessageError, match="40,000 clusters .* at most 5,000 clusters"):
+    with pytest.raises(MessageError, match="40,000 .*5,000 clusters"):
         scored([[1, 2]], model, privacy=privacy)
 
 
 def test_nor_do_very_many_categories_that_are_not_clustered():
     levels = {f"c{i}": [str(j) for j in range(1000)] for i in range(20)}
-    with pytest.raises(MessageError, match="1,000 clusters and 20,001 columns and categories"):
+    with pytest.raises(MessageError, match="20,001"):
         check_describable(1000, ["age"], levels)

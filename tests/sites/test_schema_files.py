@@ -14,8 +14,6 @@ import pytest
 
 from fedjigsaw import sites
 from fedjigsaw.columns.schema import Column, Schema
-from fedjigsaw.columns.text import TextFormat
-from fedjigsaw.columns.values import BadValueError, read_values
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.schemas import load_schema, schema_to_toml
@@ -121,25 +119,21 @@ class TestProposal:
     def test_no_file_has_trouble_with_its_own_schema(self, seed, tmp_path):
         """Kinds, outliers, rare levels and typing errors of all sorts."""
         rng = np.random.default_rng(seed)
-        n = int(rng.integers(20, 200))
-        frame = pd.DataFrame(
-            {
-                "a": rng.standard_cauchy(n) * 10.0 ** rng.integers(-3, 6),
-                "b": rng.integers(0, rng.integers(1, 50), n),
-                "c": rng.choice(list("uvwxyz"), n, p=[0.5, 0.3, 0.1, 0.05, 0.03, 0.02]),
-                "d": rng.choice(["low", "high", "hihg"], n, p=[0.6, 0.38, 0.02]),
-                "e": [
-                    datetime.date(1900, 1, 1) + datetime.timedelta(int(d))
-                    for d in rng.integers(0, 45000, n)
-                ],
-                "f": rng.choice(["0", "1"], n, p=[0.02, 0.98]),
-                "g": rng.exponential(1, n) ** 4,
-                "h": np.round(rng.normal(1e6, 1e-3, n), 4),
-                "i": rng.choice(["01/02/2020", "05/06/2020"], n),
-            }
-        ).astype(object)
-        frame = frame.where(rng.random(frame.shape) > 0.1, None)
-        frame.to_csv(tmp_path / "x.csv", index=False)
+        n, first = int(rng.integers(20, 200)), datetime.date(1900, 1, 1)
+        shares = [0.5, 0.3, 0.1, 0.05, 0.03, 0.02]
+        columns = {
+            "a": rng.standard_cauchy(n) * 10.0 ** rng.integers(-3, 6),
+            "b": rng.integers(0, rng.integers(1, 50), n),
+            "c": rng.choice(list("uvwxyz"), n, p=shares),
+            "d": rng.choice(["low", "high", "hihg"], n, p=[0.6, 0.38, 0.02]),
+            "e": [first + datetime.timedelta(int(d)) for d in rng.integers(0, 45000, n)],
+            "f": rng.choice(["0", "1"], n, p=[0.02, 0.98]),
+            "g": rng.exponential(1, n) ** 4,
+            "h": np.round(rng.normal(1e6, 1e-3, n), 4),
+            "i": rng.choice(["01/02/2020", "05/06/2020"], n),
+        }
+        frame = pd.DataFrame(columns).astype(object)
+        frame.where(rng.random(frame.shape) > 0.1, None).to_csv(tmp_path / "x.csv", index=False)
         proposal = sites.propose_schema(tmp_path / "x.csv")
         found = sites.check_file(tmp_path / "x.csv", proposal.schema)
         few = {c.name: c.n_outside for c in found.columns if c.problems}
@@ -147,10 +141,11 @@ class TestProposal:
         told = [line for line in proposal.told if "outside of the proposed range" in line]
         assert [line.split("'")[1] for line in told] == list(few)
         assert all(f"{n} value" in line for n, line in zip(few.values(), told, strict=True))
-        columns = (
-            replace(c, outside="missing") if c.name in few else c for c in proposal.schema.columns
-        )
-        sites.measure(tmp_path / "x.csv", schema=Schema(tuple(columns)))  # and it can be used
+        usable = [
+            replace(c, outside="missing" if c.name in few else c.outside)
+            for c in proposal.schema.columns
+        ]
+        sites.measure(tmp_path / "x.csv", schema=Schema(tuple(usable)))  # and it can be used
 
     @pytest.mark.parametrize(
         ("n_far", "outside"), [(0, "refuse"), (4, "refuse"), (5, "missing"), (30, "missing")]
@@ -166,9 +161,6 @@ class TestProposal:
         assert column.outside == outside
         assert 20 <= column.range[0] <= 35
         assert 41 <= column.range[1] <= 50  # fever is in, 999 is not
-        assert ("values outside of the range occur" in sites.proposal_to_toml(proposal)) == (
-            outside == "missing"
-        )
 
     def test_toml_and_schema_are_the_same(self, folder, schema):
         assert sites.propose_schema(folder / "bern.csv").schema == schema
@@ -178,36 +170,23 @@ class TestProposal:
         assert "about 20 % missing" in text
 
     def test_it_tells_nothing_that_few_rows_have(self, tmp_path):
-        secret = make()
-        secret["note"] = secret["note"].astype(object)
+        secret = make().astype(dict.fromkeys(("note", "age", "dose"), object))
         secret["kind"] = "common"
         plain = secret.copy()
         secret.loc[:3, "kind"] = "Morbus Fabry"  # 4 rows
         secret.loc[:3, "glucose"] = [88888.25, 88888.5, -77777.0, 99999.0]
-        secret["age"] = secret["age"].astype(object)
         secret.loc[[7, 12], "age"] = [113, 44.5]  # a fraction, too
         secret.loc[13, "sex"] = None
         secret.loc[8, "seen"] = pd.Timestamp("1907-03-04")
         secret.loc[9, "note"] = "Erika Mustermann"
         secret.loc[:2, "stage"] = "terminal"
-        secret["dose"] = secret["dose"].astype(object)
         secret.loc[11, "dose"] = "siehe Erika"
         found = []
         for frame in (plain, secret):
             frame.to_csv(tmp_path / "x.csv", index=False)
             found.append(sites.proposal_to_toml(sites.propose_schema(tmp_path / "x.csv")))
-        for word in (
-            "Fabry",
-            "88888",
-            "77777",
-            "99999",
-            "113",
-            "1907",
-            "Erika",
-            "terminal",
-            "siehe",
-        ):
-            assert word not in found[1]
+        words = ["Fabry", "88888", "77777", "99999", "113", "1907", "Erika", "terminal", "siehe"]
+        assert [word for word in words if word in found[1]] == []
         assert found[0] == found[1]  # not even that there is something
 
     @pytest.mark.parametrize("seed", range(5))
@@ -256,29 +235,24 @@ class TestProposal:
         assert words in x.seen
 
     def test_several_files_are_one(self, tmp_path):
-        first, second = tmp_path / "1.csv", tmp_path / "2.csv"
-        pd.DataFrame({"x": ["a"] * 3 + ["b"] * 8, "d": ["2020-05-06"] * 11}).to_csv(
-            first, index=False
+        columns = (
+            {"x": ["a"] * 3 + ["b"] * 8, "d": ["2020-05-06"] * 11},
+            {"d": ["07.08.2021"] * 9, "x": ["a"] * 3 + ["c"] * 6, "y": np.arange(9) / 7},
         )
-        pd.DataFrame(
-            {"d": ["07.08.2021"] * 9, "x": ["a"] * 3 + ["c"] * 6, "y": np.arange(9) / 7}
-        ).to_csv(second, index=False)
-        schema = sites.propose_schema([first, second]).schema
-        assert [column.name for column in schema.columns] == ["x", "d", "y"]
+        paths = [tmp_path / f"{i}.csv" for i in range(2)]
+        for path, given in zip(paths, columns, strict=True):
+            pd.DataFrame(given).to_csv(path, index=False)
+        schema = sites.propose_schema(paths).schema
+        kinds = [(column.name, column.kind) for column in schema.columns]
+        assert kinds == [("x", "category"), ("d", "date"), ("y", "number")]
         assert schema["x"].categories == ("a", "b", "c")
-        assert schema["d"].kind == "date"
-        assert schema["y"].kind == "number"
 
     def test_text_that_stands_for_missing_values_is_proposed(self, tmp_path):
-        values = [f"{v:.2f}" for v in np.random.default_rng(0).normal(size=50)] + [
-            "nicht gemessen"
-        ] * 9
-        pd.DataFrame({"x": values, "y": ["a", "b"] * 29 + ["a"]}).to_csv(
-            tmp_path / "x.csv", index=False
-        )
+        values = [f"{v:.2f}" for v in np.random.default_rng(0).normal(size=50)]
+        columns = {"x": [*values, *["nicht gemessen"] * 9], "y": ["a", "b"] * 29 + ["a"]}
+        pd.DataFrame(columns).to_csv(tmp_path / "x.csv", index=False)
         proposal = sites.propose_schema(tmp_path / "x.csv")
         assert proposal.missing == ("nicht gemessen",)
-        assert "about 15 % missing" in proposal.columns[0].seen
         assert sites.check_file(tmp_path / "x.csv", proposal.schema).columns[0].n_missing == 9
 
     @pytest.mark.parametrize(
@@ -300,38 +274,28 @@ class TestProposal:
         assert kinds[:3] == ["ignore", "ignore", "date"]
         assert proposal.missing == ("not yet",)
         for entry in proposal.columns[:2]:
-            assert f'"{mark}" among' in entry.why
-            assert "is an answer in another column" in entry.doubts[-1]
             assert f"--missing {entry.column.name}:{mark}`" in entry.doubts[-1]
         found = sites.check_file(tmp_path / "x.csv", proposal.schema)
-        assert found.fits
-        assert found.columns[3].n_missing == 0
+        assert (found.fits, found.columns[3].n_missing) == (True, 0)
 
     @pytest.mark.parametrize(
         ("code", "n", "told"), [(999, 5, True), (-9, 40, True), (999, 4, False), (99, 9, False)]
     )
     def test_numbers_that_stand_for_missing_values(self, code, n, told, tmp_path):
-        values = np.concatenate(
-            [np.random.default_rng(0).normal(60, 15, 80).round(1), np.full(n, code)]
-        )
+        values = [*np.random.default_rng(0).normal(60, 15, 80).round(1), *[code] * n]
         pd.DataFrame({"x": values}).to_csv(tmp_path / "x.csv", index=False)
         proposal = sites.propose_schema(tmp_path / "x.csv")
-        text = sites.proposal_to_toml(proposal)
-        percent = round(100 * n / (80 + n))
-        note = f"CHECK: {code} occurs in about {percent} % of the rows, far from the rest: a mark"
-        assert (note in text) == told
-        assert (f"schema apply --missing x:{code}" in text) == told
+        assert (f"--missing x:{code}" in sites.proposal_to_toml(proposal)) == told
         assert proposal.schema["x"].range[1] <= 200  # not from 999
-        assert str(code) in text or not told
 
     def test_values_that_are_no_numbers_are_told_at_the_site_alone(self, tmp_path):
         values = [f"{v:.2f}" for v in np.random.default_rng(0).normal(size=50)] + ["<5"]
         pd.DataFrame({"x": values}).to_csv(tmp_path / "x.csv", index=False)
         proposal = sites.propose_schema(tmp_path / "x.csv")
-        assert proposal.told == ("Column 'x': 1 value is not a number.",)
+        assert len(proposal.told) == 1
         assert "<5" not in sites.proposal_to_toml(proposal)
         (column,) = sites.check_file(tmp_path / "x.csv", proposal.schema).columns
-        assert column.problems == ("1 value is not a number: the first is '<5' in row 51.",)
+        assert "'<5' in row 51" in column.problems[0]
 
     def test_names_need_quotes_in_toml(self, tmp_path):
         names = ['a "b" c', "x.y", "Größe [cm]", "tab\\t", "#"]
@@ -354,121 +318,71 @@ class TestProposal:
             frame.to_csv(path, index=False, sep=";")
         elif name in ("german.csv", "latin.csv"):
             frame["seen"] = frame["seen"].dt.strftime("%d.%m.%Y")
-            text = frame.assign(ort="Köln").to_csv(
-                index=False, sep=";", decimal=",", na_rep="k.A.", lineterminator="\r\n"
-            )
-            path.write_bytes(
-                text.encode("latin-1") if name == "latin.csv" else b"\xef\xbb\xbf" + text.encode()
-            )
+            signs = {"sep": ";", "decimal": ",", "na_rep": "k.A.", "lineterminator": "\r\n"}
+            text = frame.assign(ort="Köln").to_csv(index=False, **signs)
+            path.write_bytes(text.encode("latin-1" if name == "latin.csv" else "utf-8-sig"))
         else:
             frame.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
         found = sites.propose_schema(path).schema
-        assert [column for column in found.columns if column.name not in ("big", "ort")] == list(
-            schema.columns
-        )
+        same = [column for column in found.columns if column.name not in ("big", "ort")]
+        assert same == list(schema.columns)
         assert found["big"].range == (0, 2e6)
         assert sites.check_file(path, found).fits
-        sites.apply_schema(path, found, tmp_path / "y.parquet")
-        ours, theirs = (
-            sites.measure(p, client="x", schema=found) for p in (tmp_path / "y.parquet", path)
-        )
+        copy = tmp_path / "y.parquet"
+        sites.apply_schema(path, found, copy)
+        ours, theirs = (sites.measure(p, client="x", schema=found) for p in (copy, path))
         assert formats.encode(ours) == formats.encode(theirs)
 
     def test_arrays_and_parquet_have_schemas_too(self, tmp_path):
         rows = np.random.default_rng(0).normal(size=(50, 2))
         assert sites.propose_schema(from_array(rows)).schema["x1"].kind == "number"
-        pq.write_table(
-            pa.table(
-                {
-                    "d": pa.array([18000] * 18, pa.date32()),
-                    "t": ["a"] * 9 + ["b"] * 9,
-                    "b": [True, False] * 9,
-                }
-            ),
-            tmp_path / "x.parquet",
-        )
+        days = pa.array([18000] * 18, pa.date32())
+        table = pa.table({"d": days, "t": ["a"] * 9 + ["b"] * 9, "b": [True, False] * 9})
+        pq.write_table(table, tmp_path / "x.parquet")
         schema = sites.propose_schema(tmp_path / "x.parquet").schema
         assert [column.kind for column in schema.columns] == ["date", "category", "boolean"]
 
     def test_durations_are_ignored_and_no_dates(self, tmp_path):
         """As pandas saves the length of a stay."""
-        stay = pa.array(range(60), pa.duration("s"))
-        pq.write_table(
-            pa.table({"x": np.arange(60) % 7 + 0.5, "stay": stay}), tmp_path / "x.parquet"
-        )
-        proposal = sites.propose_schema(tmp_path / "x.parquet")
-        kinds = {column.name: column.kind for column in proposal.schema.columns}
-        assert kinds == {"x": "number", "stay": "ignore"}
+        path, stay = tmp_path / "x.parquet", pa.array(range(60), pa.duration("s"))
+        pq.write_table(pa.table({"x": np.arange(60) % 7 + 0.5, "stay": stay}), path)
+        kinds = [column.kind for column in sites.propose_schema(path).schema.columns]
+        assert kinds == ["number", "ignore"]
         schema = Schema((Column("stay", "date"), Column("x")))
-        with pytest.raises(DataError, match=r"column 'stay': values of type duration\[s\] are no"):
-            sites.measure(tmp_path / "x.parquet", schema=schema)
-        assert not sites.check_file(tmp_path / "x.parquet", schema).fits
+        with pytest.raises(DataError, match="column 'stay'"):
+            sites.measure(path, schema=schema)
+        assert not sites.check_file(path, schema).fits
 
     def test_huge_numbers_get_a_range_that_a_schema_allows(self, tmp_path):
         """Codes such as 1E07 are numbers to a computer."""
-        codes = [f"1E{i:02}" for i in range(100)]
-        pd.DataFrame({"e": codes, "x": np.arange(100) % 9 + 0.5}).to_csv(
-            tmp_path / "x.csv", index=False
-        )
+        columns = {"e": [f"1E{i:02}" for i in range(100)], "x": np.arange(100) % 9 + 0.5}
+        pd.DataFrame(columns).to_csv(tmp_path / "x.csv", index=False)
         low, high = sites.propose_schema(tmp_path / "x.csv").schema.columns[0].range
         assert 0 <= low < high <= 1e100
 
-    def test_too_few_rows_or_columns_are_an_error(self, tmp_path):
-        pd.DataFrame({"x": [1.5, 2.5]}).to_csv(tmp_path / "x.csv", index=False)
-        with pytest.raises(
-            DataError, match="x.csv has 2 rows; a schema of fewer than 5 rows may not leave"
-        ):
+    @pytest.mark.parametrize("values", [[1.5, 2.5], [f"text {i}" for i in range(30)]])
+    def test_too_few_rows_or_columns_are_an_error(self, tmp_path, values):
+        pd.DataFrame({"x": values}).to_csv(tmp_path / "x.csv", index=False)
+        with pytest.raises(DataError, match="x.csv has (2 rows|no column)"):
             sites.propose_schema(tmp_path / "x.csv")
-        pd.DataFrame({"x": [f"text {i}" for i in range(30)]}).to_csv(
-            tmp_path / "y.csv", index=False
-        )
-        with pytest.raises(
-            DataError,
-            match=r"y.csv has no column that could be clustered \('x': texts that all differ.*\)\. "
-            "Are the names",
-        ):
-            sites.propose_schema(tmp_path / "y.csv")
-        with pytest.raises(DataError, match="No file"):
+        with pytest.raises(DataError):
             sites.propose_schema([])
 
 
-def test_a_column_that_is_not_there_is_compared_with_those_of_the_file(tmp_path):
-    """Not with the features that a schema makes of them."""
-    path = tmp_path / "x.csv"
-    path.write_text("pid,dose,sex\n" + "1,2.5,f\n2,,m\n" * 9)
-    schema = Schema((Column("dose"), Column("sex", "category", categories=("f", "m"))))
-    table = open_table(path, columns=["dose"]).encoded(sites.provisional(schema))
-    assert "sex: f" in table.reader.names
-    with pytest.raises(DataError, match=r"no column 'PID'\. It has 'pid', 'dose', 'sex'\."):
-        table._check_columns(["PID"])
-
-
 def test_a_schema_survives_toml(tmp_path):
-    schema = Schema(
-        (
-            Column(
-                "a",
-                unit="µmol/l",
-                range=(-1.5, 1e20),
-                outside="clip",
-                scale="robust",
-                missing="median",
-                weight=0.5,
-            ),
-            Column("b", "date", range=(0, 18000), format="%d.%m.%Y", weight=0),
-            Column(
-                "c", "category", categories=tuple(f'"{i}\\' for i in range(40)), missing="refuse"
-            ),
-            Column("d", "ignore"),
-        ),
-        missing=("-9", "leer"),
-        rare=0.125,
+    settings = {"unit": "µmol/l", "outside": "clip", "scale": "robust", "missing": "median"}
+    categories = tuple(f'"{i}\\' for i in range(40))
+    columns = (
+        Column("a", range=(-1.5, 1e20), weight=0.5, **settings),
+        Column("b", "date", range=(0, 18000), format="%d.%m.%Y", weight=0),
+        Column("c", "category", categories=categories, missing="refuse"),
+        Column("d", "ignore"),
     )
+    schema = Schema(columns, missing=("-9", "leer"), rare=0.125)
     (tmp_path / "s.toml").write_text(schema_to_toml(schema, comments={"a": ["One.", "Two."]}))
     assert load_schema(tmp_path / "s.toml") == schema
-    assert tomllib.loads(schema_to_toml(schema))["columns"]["b"]["range"][0] == datetime.date(
-        1970, 1, 1
-    )
+    written = tomllib.loads(schema_to_toml(schema))["columns"]["b"]["range"]
+    assert written[0] == datetime.date(1970, 1, 1)
 
 
 class TestCheck:
@@ -488,76 +402,47 @@ class TestCheck:
         by_name = {column.name: column for column in found.columns}
         assert "`--rename ...=age`" in by_name["age"].problems[0]
         assert by_name["sex"].unknown.keys() == {"w", "m"}
-        assert (
-            by_name["dose"].problems == by_name["seen"].problems == by_name["smoker"].problems == ()
-        )
+        assert not any(by_name[name].problems for name in ("dose", "seen", "smoker"))
         assert found.others == ("Größe", "Alter")
 
     def test_values_out_of_range(self, check):
         strict = check(Column("x", range=(0, 10)), [1, 2, 11, 12])
         assert strict.n_outside == 2
-        assert strict.problems[0].startswith(
-            "2 values are outside of the range 0 to 10: '11' in row 3, for instance. Correct this"
-        )
-        for how, words in (
-            ("missing", "Such values count as missing."),
-            ("clip", "Such values are clipped."),
-        ):
+        assert "'11' in row 3" in strict.problems[0]
+        for how in ("missing", "clip"):
             mild = check(Column("x", range=(0, 10), outside=how), [1, 2, 3, 12])
-            assert mild.problems == ()
-            assert mild.remarks == (
-                f"1 value is outside of the range 0 to 10: '12' in row 4. {words}",
-            )
-            assert (
-                "most values"
-                in check(Column("x", range=(0, 10), outside=how), [1, 22, 33, 12]).problems[0]
-            )
+            assert (mild.problems, len(mild.remarks)) == ((), 1)
+            assert "'12' in row 4" in mild.remarks[0]
+            assert check(Column("x", range=(0, 10), outside=how), [1, 22, 33, 12]).problems
         days = Column("x", "date", range=(18262, 18627))
-        assert (
-            "the range 2020-01-01 to 2020-12-31: '2021-05-05' in row 2"
-            in check(days, ["2020-05-05", "2021-05-05"]).problems[0]
-        )
+        told = check(days, ["2020-05-05", "2021-05-05"]).problems[0]
+        assert "2020-01-01 to 2020-12-31: '2021-05-05' in row 2" in told
 
     def test_units(self, check):
         (remark,) = check(Column("bmi", range=(10, 60), outside="missing"), [2.2, 2.3, 25]).remarks
-        assert "The median, 2.3, is out of range" in remark
         assert "--factor bmi=NUMBER" in remark
 
     def test_missing_values(self, check):
         found = check(Column("x"), [1, None, None, 2])
         assert (found.share_missing, found.problems) == (0.5, ())
-        assert (
-            "skip these rows with --drop-missing"
-            in check(Column("x", missing="refuse"), [1, None]).problems[0]
-        )
-        assert check(Column("x"), [None, None]).remarks == ("There are no values at all.",)
+        assert "--drop-missing" in check(Column("x", missing="refuse"), [1, None]).problems[0]
+        assert len(check(Column("x"), [None, None]).remarks) == 1
 
     def test_categories(self, check):
         column = Column("x", "category", categories=("female", "male"))
         found = check(column, ["female", "male"] * 20 + ["Femal"] * 2 + ["diverse"] * 6 + ["zzz"])
         assert found.problems == ()
         assert found.unknown == {"diverse": 6, "Femal": 2, "zzz": 1}
-        assert found.remarks == (
-            "9 values are none of the categories. Such values count as (other).",
-            "'diverse' (6 rows): add it to the categories, or say which one it is (--map).",
-            "'Femal' (2 rows): is it 'female'?",
-            "'zzz' (1 row): too rare for a category of its own.",
-        )
+        assert "'Femal' (2 rows): is it 'female'?" in found.remarks
         many = check(column, ["female"] * 20 + [f"{c}q" for c in "abcdefgh"])
-        assert many.remarks[-1] == "... and 3 more."
-        assert many.problems == ()
-        foreign = check(column, ["female"] * 20 + ["w"] * 21)
-        assert foreign.problems == ("21 values are none of the categories.",)  # most of them
+        assert (many.remarks[-1], many.problems) == ("... and 3 more.", ())
+        assert check(column, ["female"] * 20 + ["w"] * 21).problems  # most of them
         ordered = Column("x", "ordered", categories=("low", "high"))
-        assert check(ordered, ["low", "high", "higgh"]).problems == (
-            "1 value is none of the categories.",
-        )
+        assert check(ordered, ["low", "high", "higgh"]).problems
 
     @pytest.mark.parametrize(
         ("level", "category"),
-        [
-            *(("01", "1"), ("7", "007"), ("1,50", "1.50"), ("1.50", "1.5"), ("0,1", "0.10")),
-        ],
+        [("01", "1"), ("7", "007"), ("1,50", "1.50"), ("1.50", "1.5"), ("0,1", "0.10")],
     )
     def test_numbers_that_are_written_in_another_way(self, check, level, category):
         column = Column("x", "category", categories=("10", "150", category))
@@ -569,22 +454,12 @@ class TestCheck:
         assert check(column, [level]).options == ()
 
     def test_types(self, check):
-        assert check(Column("x", "boolean"), ["yes", "maybe"]).problems == (
-            "1 value is not true or false: the first is 'maybe' in row 2.",
-        )
-        assert (
-            "'31.02.2020' in row 2"
-            in check(Column("x", "date"), ["28.02.2020", "31.02.2020"]).problems[0]
-        )
-        assert (
-            "not a date as in %Y-%m-%d"
-            in check(Column("x", "date", format="%Y-%m-%d"), ["28.02.2020"]).problems[0]
-        )
+        for kind, values in (("boolean", ["yes", "maybe"]), ("date", ["28.02.2020", "31.02.2020"])):
+            assert f"'{values[1]}' in row 2" in check(Column("x", kind), values).problems[0]
+        assert check(Column("x", "date", format="%Y-%m-%d"), ["28.02.2020"]).problems
         unclear = check(Column("x", "date"), ["03/04/2020", "05/06/2020"])
-        assert unclear.problems == ("Dates can be read with the day or with the month first.",)
-        assert unclear.options == (("--date-format", "x=%d/%m/%Y"),)
-        rare = check(Column("x"), [*range(50), "ca. 7"])
-        assert rare.options == ()  # it is a value
+        assert (len(unclear.problems), unclear.options) == (1, (("--date-format", "x=%d/%m/%Y"),))
+        assert check(Column("x"), [*range(50), "ca. 7"]).options == ()  # it is a value
         words = check(Column("x"), [*range(50), "unklar", "leer", "leer"])
         assert words.options == (("--missing", "x:unklar"), ("--missing", "x:leer"))
         assert "'unklar' in row 51, 'leer' in row 52." in words.problems[0]
@@ -592,30 +467,17 @@ class TestCheck:
     def test_day_and_month_that_can_be_exchanged_are_told(self, check):
         column = Column("x", "date", format="%d/%m/%Y")
         unclear = check(column, ["03/04/2020", "05/06/2020", ""])
-        assert unclear.problems == ()
-        assert unclear.remarks[0].startswith("All dates fit %m/%d/%Y as well as %d/%m/%Y")
+        assert (unclear.problems, "%m/%d/%Y" in unclear.remarks[0]) == ((), True)
         assert check(column, ["03/04/2020", "15/06/2020"]).remarks == ()
         foreign = check(column, ["03/04/2020", "06/15/2020", None])
         assert "'06/15/2020' in row 2" in foreign.problems[0]
-        assert foreign.remarks == ("All dates are written as in %m/%d/%Y.",)
         assert foreign.options == (("--date-format", "x=%m/%d/%Y"),)
         assert check(column, ["03/04/2020", "06/15/2020", "15/06/2020"]).options == ()
         assert check(Column("x", "date", format="%d.%m.%Y"), ["03.04.2020"]).remarks == ()
 
-    def test_iso_dates_are_read_whatever_the_format_is(self, check, tmp_path):
-        column = Column("x", "date", format="%d/%m/%Y")
-        values = ["2020-04-03", "2020-04-13 00:00:00", "03/04/2020"]
-        assert check(column, values).problems == ()
-        assert "'2020-13-03' in row 1" in check(column, ["2020-13-03"]).problems[0]
-        days = read_values(column, pa.array(values), TextFormat())
-        assert days.tolist() == [18355, 18365, 18355]
-        with pytest.raises(BadValueError, match="'2020-13-03' is not a date"):
-            read_values(column, pa.array(["2020-13-03"]), TextFormat())
-
     def test_marks_among_numbers_are_told(self, check):
         values = [*np.random.default_rng(0).normal(60, 15, 80).round(1), *[999] * 5]
         (remark,) = check(Column("x"), values).remarks
-        assert remark.startswith("999 occurs in 5 rows, far from the rest: a mark for a missing")
         assert "--missing x:999" in remark
         assert check(Column("x"), values[:-1]).remarks == ()
 
@@ -646,28 +508,20 @@ class TestCheck:
     @pytest.mark.parametrize("outside", ["missing", "clip"])
     def test_a_column_that_is_mostly_outside_is_refused_everywhere(self, outside, tmp_path):
         """Another unit would make all values missing, or all the same, without a word."""
+        path, copy = tmp_path / "x.csv", tmp_path / "clean.parquet"
         schema = Schema((Column("x", range=(50, 500), outside=outside), Column("n")))
         for n_outside, fits in ((6, True), (7, False)):
             values = [5.5] * n_outside + [100] * (12 - n_outside) + [None] * 20
-            pd.DataFrame({"x": values, "n": 1}).to_csv(tmp_path / "x.csv", index=False)
-            assert sites.check_file(tmp_path / "x.csv", schema).fits is fits
-            if fits:
-                sites.measure(tmp_path / "x.csv", schema=schema)
-                continue
-            with pytest.raises(DataError, match="'x': 7 of 12 values are outside.*another unit"):
-                sites.measure(tmp_path / "x.csv", schema=schema)
-
-    @pytest.mark.parametrize("outside", ["refuse", "missing", "clip"])
-    def test_nor_is_it_copied(self, outside, tmp_path):
-        schema = Schema((Column("x", range=(50, 500), outside=outside), Column("n")))
-        for n_outside, words in ((6, ""), (7, "7 of 12 values would .*Is the unit right")):
-            values = [5.5] * n_outside + [100] * (12 - n_outside) + [None] * 20
-            pd.DataFrame({"x": values, "n": 1}).to_csv(tmp_path / "x.csv", index=False)
-            raises = pytest.raises(DataError, match=words) if words else nullcontext()
-            with raises:
-                sites.apply_schema(tmp_path / "x.csv", schema, tmp_path / "clean.parquet")
-            assert (tmp_path / "clean.parquet").exists() is not bool(words)
-            (tmp_path / "clean.parquet").unlink(missing_ok=True)
+            pd.DataFrame({"x": values, "n": 1}).to_csv(path, index=False)
+            assert sites.check_file(path, schema).fits is fits
+            for use in (
+                lambda: sites.measure(path, schema=schema),
+                lambda: sites.apply_schema(path, schema, copy),
+            ):
+                copy.unlink(missing_ok=True)
+                with nullcontext() if fits else pytest.raises(DataError, match="'x': 7 of 12"):
+                    use()
+        assert not copy.exists()
 
     def test_an_empty_file_is_an_error(self, tmp_path, schema):
         (tmp_path / "x.csv").write_text("age,sex\n")
@@ -687,24 +541,13 @@ class TestApply:
         ours = sites.measure(out, client="x", schema=schema)
         theirs = sites.measure(folder / "clean.csv", client="x", schema=schema)
         assert formats.encode(ours) == formats.encode(theirs)  # bit for bit
-        types = {f.name: str(f.type) for f in pq.read_schema(out)}
-        assert types == {
-            "age": "double",
-            "glucose": "double",
-            "dose": "double",
-            "sex": "string",
-            "smoker": "bool",
-            "stage": "string",
-            "seen": "date32[day]",
-            "Größe": "string",
-            "patient_id": "string",
-        }
-        assert done.copied == ("Größe", "patient_id")
-        assert done.n_rows == 200
+        types = [str(field.type) for field in pq.read_schema(out)]
+        kept = ["string", "bool", "string", "date32[day]", "string", "string"]
+        assert types == ["double"] * 3 + kept
+        assert (done.n_rows, done.copied) == (200, ("Größe", "patient_id"))
         expected = messy()[0]["patient_id"].tolist()
         assert pq.read_table(out)["patient_id"].to_pylist() == expected  # with leading zeros
         assert "'Alter' is now 'age'." in done.said
-        assert any(line.startswith("'sex': 'w' is now 'female' in ") for line in done.said)
         assert done.n_missing["glucose"] > 20
 
     @pytest.mark.parametrize("pattern", ["%Y-%m-%d %H:%M:%S", "%m/%d/%Y %I:%M:%S %p", "%d/%m/%Y"])
@@ -730,17 +573,9 @@ class TestApply:
         assert str(pq.read_table(copy)["when"][-1].as_py()) == "2024-10-24 13:00:00"
         copy.unlink()
         write("24.10.2024")
-        with pytest.raises(DataError, match="row 70001, column 'when': '2024-10-24 13:00:00' has"):
+        with pytest.raises(DataError, match="row 70001, column 'when'"):
             sites.apply_schema(path, schema, copy)
         assert not copy.exists()
-
-    def test_a_clean_file_stays_as_it_is(self, folder, schema, tmp_path):
-        sites.apply_schema(folder / "bern.csv", schema, tmp_path / "x.parquet")
-        ours, theirs = (
-            sites.measure(p, client="x", schema=schema)
-            for p in (tmp_path / "x.parquet", folder / "bern.csv")
-        )
-        assert formats.encode(ours) == formats.encode(theirs)
 
     @pytest.fixture
     def apply(self, tmp_path):
@@ -759,151 +594,60 @@ class TestApply:
     def test_values(self, apply):
         values = [1, -9, "-9.0", "leer", 2.5, 3]
         expected = [1, None, None, None, 2.5, 3]
+        day, noon = datetime.date(2020, 4, 3), datetime.datetime(2020, 4, 3, 12)
+        answers, formats_ = {"x": {"+": "yes", "-": "no"}}, {"x": "%d/%m/%Y"}
+        date, american = Column("x", "date"), Column("x", "date", format="%m/%d/%Y")
+        town = Column("x", "category", categories=("b",))
         assert apply(Column("x"), values, missing=["-9", "leer"]) == expected
         assert apply(Column("x"), [1, 0], missing_in={"x": ["0"]}) == [1, None]
         assert apply(Column("x"), [1, 2], factors={"x": 0.5}) == [0.5, 1]
-        assert apply(
-            Column("x", "boolean"), ["+", "-", "ja"], levels={"x": {"+": "yes", "-": "no"}}
-        ) == [True, False, True]
-        assert apply(Column("x", "category", categories=("b",)), ["b ", "c", "k.A."]) == [
-            "b",
-            "c",
-            None,
-        ]
-        day = datetime.date(2020, 4, 3)
-        assert apply(Column("x", "date"), ["03/04/2020", ""], date_formats={"x": "%d/%m/%Y"}) == [
-            day,
-            None,
-        ]
-        assert apply(
-            Column("x", "date", format="%m/%d/%Y"), ["03/04/2020"], date_formats={"x": "%d/%m/%Y"}
-        ) == [day]
-        noon = datetime.datetime(2020, 4, 3, 12)
-        assert apply(Column("x", "date"), ["2020-04-03 12:00:00"]) == [noon]
+        found = apply(Column("x", "boolean"), ["+", "-", "ja"], levels=answers)
+        assert found == [True, False, True]
+        assert apply(town, ["b ", "c", "k.A."]) == ["b", "c", None]
+        assert apply(date, ["03/04/2020", ""], date_formats=formats_) == [day, None]
+        assert apply(american, ["03/04/2020"], date_formats=formats_) == [day]
+        assert apply(date, ["2020-04-03 12:00:00"]) == [noon]
 
-    @pytest.mark.parametrize(
-        ("column", "values", "changes", "message"),
-        [
-            (
-                Column("x"),
-                ["1", "<5"],
-                {},
-                r"x.csv, row 2, column 'x': '<5' is not a number. Correct it, or count it as missing \(Changes.missing\).",
-            ),
-            (
-                Column("x", "boolean"),
-                ["yes", "maybe"],
-                {},
-                "row 2, column 'x': 'maybe' is not true or false.*Changes.levels\\['x'\\]",
-            ),
-            (
-                Column("x", "date"),
-                ["2020-05-05", "gestern"],
-                {},
-                "row 2, column 'x': 'gestern' is not a date as in %Y-%m-%d.*Changes.date_formats\\['x'\\]",
-            ),
-            (
-                Column("x", "date"),
-                ["03/04/2020", "05/06/2020"],
-                {},
-                "x.csv, column 'x': dates can be read with the day.*Changes.date_formats\\['x'\\].: '%d/%m/%Y' or",
-            ),
-            (
-                Column("y"),
-                ["1", "2"],
-                {},
-                "x.csv has no column 'y'.*Changes.names\\['y'\\].*Changes.empty",
-            ),
-            (
-                Column("y", missing="refuse"),
-                ["1", "2"],
-                {"empty": ["y"]},
-                "Changes.empty: the schema refuses missing values of column 'y'",
-            ),
-            (
-                Column("age"),
-                ["1", "2"],
-                {"names": {"age": "Alter"}},
-                "no column 'Alter', which Changes.names gives",
-            ),
-            (
-                Column("x"),
-                ["1", "2"],
-                {"names": {"z": "x"}},
-                "Changes.names: the schema uses no column 'z'. It has 'x', 'id'.",
-            ),
-            (
-                Column("x"),
-                ["1", "2"],
-                {"names": {"x": "id", "id": "id"}},
-                "column 'id' of the file is given two names",
-            ),
-            (
-                Column("y"),
-                ["1", "2"],
-                {"names": {"y": "x", "id": "y"}},
-                "no column 'y', which Changes.names gives",
-            ),
-            (
-                Column("x"),
-                ["1", "2"],
-                {"factors": {"x": 0.0}},
-                "Changes.factors of column 'x' must be a finite number other than 0",
-            ),
-            (
-                Column("x", "date"),
-                ["2020-01-01"],
-                {"factors": {"x": 2.0}},
-                "Changes.factors: column 'x' is of kind date; this is for number",
-            ),
-            (
-                Column("x"),
-                ["1", "2"],
-                {"levels": {"x": {"1": "2"}}},
-                "Changes.levels: column 'x' is of kind number",
-            ),
-            (
-                Column("x", "category", categories=("a", "b")),
-                ["a"],
-                {"levels": {"x": {"c": "d"}}},
-                "Changes.levels: 'd' is no category of column 'x'. It has 'a', 'b'.",
-            ),
-            (
-                Column("x"),
-                ["1", "2"],
-                {"date_formats": {"x": "%d.%m.%Y"}},
-                "Changes.date_formats: column 'x' is of kind number",
-            ),
-            (
-                Column("x", "date"),
-                ["2020-01-01"],
-                {"date_formats": {"x": "DD.MM"}},
-                "format of column 'x' must be such as",
-            ),
-            (
-                Column("x"),
-                ["1", "2"],
-                {"missing_in": {"q": ["1"]}},
-                "Changes.missing_in: the schema uses no column 'q'",
-            ),
-        ],
+    X, DATE = Column("x"), Column("x", "date")
+    LETTERS = Column("x", "category", categories=("a", "b"))
+    NUMBERS, DAYS = ["1", "2"], ["2020-01-01"]
+    BAD = (
+        (X, ["1", "<5"], {}, "row 2, column 'x'.*missing"),
+        (Column("x", "boolean"), ["yes", "maybe"], {}, "row 2, column 'x'.*levels"),
+        (DATE, ["2020-05-05", "gestern"], {}, "row 2, column 'x'.*date_formats"),
+        (DATE, ["03/04/2020", "05/06/2020"], {}, "column 'x'.*'%d/%m/%Y' or"),
+        (Column("y"), NUMBERS, {}, "no column 'y'.*names.*empty"),
+        (Column("y", missing="refuse"), NUMBERS, {"empty": ["y"]}, "empty.*'y'"),
+        (Column("age"), NUMBERS, {"names": {"age": "Alter"}}, "no column 'Alter'"),
+        (X, NUMBERS, {"names": {"z": "x"}}, "names.*'z'"),
+        (X, NUMBERS, {"names": {"x": "id", "id": "id"}}, "column 'id'.*two names"),
+        (Column("y"), NUMBERS, {"names": {"y": "x", "id": "y"}}, "no column 'y'"),
+        (X, NUMBERS, {"factors": {"x": 0.0}}, "factors.*'x'"),
+        (DATE, DAYS, {"factors": {"x": 2.0}}, "factors.*'x'"),
+        (X, NUMBERS, {"levels": {"x": {"1": "2"}}}, "levels.*'x'"),
+        (LETTERS, ["a"], {"levels": {"x": {"c": "d"}}}, "levels.*'d'"),
+        (X, NUMBERS, {"date_formats": {"x": "%d.%m.%Y"}}, "date_formats.*'x'"),
+        (DATE, DAYS, {"date_formats": {"x": "DD.MM"}}, "format of column 'x'"),
+        (X, NUMBERS, {"missing_in": {"q": ["1"]}}, "missing_in.*'q'"),
     )
+
+    @pytest.mark.parametrize(("column", "values", "changes", "told"), BAD)
     def test_what_is_wrong_is_told_and_nothing_is_written(
-        self, apply, column, values, changes, message, tmp_path
+        self, apply, column, values, changes, told, tmp_path
     ):
-        with pytest.raises((DataError, ParameterError), match=message):
+        with pytest.raises((DataError, ParameterError), match=told):
             apply(column, values, **changes)
         assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
 
     def test_a_name_that_is_taken_is_an_error(self, tmp_path):
         pd.DataFrame({"Alter": [1], "age": [2]}).to_csv(tmp_path / "x.csv", index=False)
-        with pytest.raises(DataError, match="has a column 'age' besides 'Alter'"):
-            sites.apply_schema(
-                tmp_path / "x.csv",
-                Schema((Column("age"),)),
-                tmp_path / "y.parquet",
-                sites.Changes(names={"age": "Alter"}),
-            )
+        given = (
+            Schema((Column("age"),)),
+            tmp_path / "y.parquet",
+            sites.Changes(names={"age": "Alter"}),
+        )
+        with pytest.raises(DataError, match="'age'.*'Alter'"):
+            sites.apply_schema(tmp_path / "x.csv", *given)
 
     def test_an_existing_copy_is_kept_if_asked(self, folder, schema, tmp_path):
         (tmp_path / "y.parquet").write_text("old")
@@ -969,19 +713,16 @@ ONE_SIGN, TWO_SIGNS = "Gr\u00f6\u00dfe", "Gro\u0308\u00dfe"  # they look the sam
 def test_a_column_is_found_however_the_letters_of_its_name_are_composed(
     tmp_path, agreed, there, ending
 ):
-    path = tmp_path / f"t.{ending}"
+    path, copy = tmp_path / f"t.{ending}", tmp_path / "copy.parquet"
     frame = pd.DataFrame({"id": ["a", "b", "c"], there: [1.7, 1.8, 1.9]})
     frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
     schema = Schema((Column(agreed), Column("id", "ignore")))
     found = sites.check_file(path, schema)
-    assert found.fits
-    assert not found.others
-    done = sites.apply_schema(path, schema, tmp_path / "copy.parquet")
-    assert done.copied == ("id",)
-    assert pq.read_table(tmp_path / "copy.parquet").column_names == [agreed, "id"]
-    assert sites.measure(path, schema=schema, client="bern", min_rows=1).mean[0] == pytest.approx(
-        1.8
-    )
+    assert (found.fits, found.others) == (True, ())
+    assert sites.apply_schema(path, schema, copy).copied == ("id",)
+    assert pq.read_table(copy).column_names == [agreed, "id"]
+    stats = sites.measure(path, schema=schema, client="bern", min_rows=1)
+    assert stats.mean[0] == pytest.approx(1.8)
     named = open_table(path, columns=[agreed], id_column="id")
     assert named.columns == (agreed,)
     assert next(named.batches()).rows.ravel().tolist() == [1.7, 1.8, 1.9]

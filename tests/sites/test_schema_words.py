@@ -112,13 +112,6 @@ class TestAnswers:
         assert not found.options  # they are not missing
         assert propose(path)[1]["x"].kind == "boolean"
 
-    def test_other_codes_of_a_yes_or_no_question(self, tmp_path):
-        schema = Schema((Column("bmi"), Column("x", "boolean")))
-        path = save(tmp_path / "x.csv", x=["1", "2"] * 20)
-        said = " ".join(sites.check_file(path, schema).columns[1].remarks)
-        assert "--map x:2=true" in said
-        assert "--map x:2=false" in said
-
 
 def test_a_header_that_is_repeated_is_no_mark(tmp_path):
     path = tmp_path / "x.csv"

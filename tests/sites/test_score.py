@@ -29,7 +29,7 @@ def test_scores_and_labels_equal_those_of_the_pooled_rows(grid_sites):
 
 def test_scores_of_other_models():
     a, b = (Score(m + "'s", m, np.array([1]), np.array([0.0])) for m in ("m", "n"))
-    with pytest.raises(MessageError, match="model of B must be that of A, m; got n"):
+    with pytest.raises(MessageError, match="B .* A, m; got n"):
         sites.merge_scores({"A": a, "B": b})
     with pytest.raises(MessageError, match="A and B are both from client"):
         sites.merge_scores({"A": a, "B": a})
@@ -38,8 +38,8 @@ def test_scores_of_other_models():
 def test_scores_that_cannot_be_added():
     honest = Score("a", "m", np.array([1, 2]), np.array([0.0, 1.0]))
     longer = Score("b", "m", np.array([1, 2, 3]), np.zeros(3))
-    with pytest.raises(MessageError, match="A has 2 clusters, B 3, though both name the same mod"):
+    with pytest.raises(MessageError, match="A has 2 clusters, B 3"):
         sites.merge_scores({"A": honest, "B": longer})
     huge = Score("b", "m", np.array([2**41, 0]), np.zeros(2))
-    with pytest.raises(MessageError, match=f"rows of B must be at most {2**40}; got {2**41}"):
+    with pytest.raises(MessageError, match=f"rows of B .*{2**41}"):
         sites.merge_scores({"A": honest, "B": huge})

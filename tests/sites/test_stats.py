@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
 
-from builders import write_table
 from fedjigsaw import sites
 from fedjigsaw.columns.schema import Column, Schema
-from fedjigsaw.errors import DataError, MessageError
+from fedjigsaw.errors import DataError
 from fedjigsaw.io.formats import encode
 from fedjigsaw.io.tables import from_array, open_table
 
@@ -24,18 +23,6 @@ def test_a_table_is_measured_as_its_file(grid_sites):
     stats, direct = sites.measure(table), sites.measure(path, columns=["y"])
     assert encode(stats) == encode(direct)
     assert stats.columns == ("y",)
-
-
-def test_statistics_of_one_site_twice(grid_sites):
-    stats = sites.measure(grid_sites[0][0])
-    with pytest.raises(MessageError, match="A and B are both from client '0'"):
-        sites.common_scaler({"A": stats, "B": stats})
-
-
-def test_too_few_rows(tmp_path):
-    path = write_table(tmp_path / "few.csv", x=[1, 2])
-    with pytest.raises(DataError, match="few.csv has 2 rows; statistics of fewer than 5"):
-        sites.measure(path, min_rows=5)
 
 
 def test_python_has_the_least_rows_of_the_command_line():

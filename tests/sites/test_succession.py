@@ -52,15 +52,10 @@ class TestMatching:
     def test_splits_and_merges_are_told(self):
         one, two = model([0, 50], spread=[1, 6]), model([0, 46, 55], spread=1)
         found, changes = sites.succeed(two, one)
-        assert found.cluster_ids == (0, 1, 2)
-        assert changes.splits == {1: (1, 2)}
-        assert (
-            " ".join(changes.sentences())
-            == "2 clusters keep their ids. Cluster 1 split into 1 and 2."
-        )
+        assert (found.cluster_ids, changes.splits) == ((0, 1, 2), {1: (1, 2)})
+        assert "Cluster 1 split into 1 and 2." in list(changes.sentences())
         _, changes = sites.succeed(one, two)
-        assert changes.merges == {1: (1, 2)}
-        assert changes.gone == (2,)
+        assert (changes.merges, changes.gone) == ({1: (1, 2)}, (2,))
         assert "Clusters 1 and 2 merged into 1." in list(changes.sentences())
 
     def test_a_new_cluster_beside_an_old_one_is_no_split(self):
@@ -85,8 +80,7 @@ class TestMatching:
         assert sites.succeed(old, new)[0].cluster_ids == (1, 2, 0)
 
     def test_other_columns(self):
-        told = "different columns.*: 'y' in the new one only, 'x0' in"
-        with pytest.raises(MessageError, match=told):
+        with pytest.raises(MessageError, match="'y'.*'x0'"):
             sites.succeed(model([0, 1], columns=("y",)), model([0, 1]))
 
     @pytest.mark.parametrize("which", [0, 1])
@@ -173,35 +167,13 @@ class TestShown:
         lines = describe(found, 1)
         assert any(line.startswith("  5: x0 20") for line in lines)
 
-    def test_words_about_the_number_of_clusters(self, file):
-        one = {
-            "k_confidence": [0.6],
-            "k_runner_up": [2],
-            "k_closest": [0, 2],
-            "k_background": [0.0],
-        }
-        more = {"k_elongation": [9.0, 1.0, 9.0], "k_columns": np.zeros(0), "k_doubts": [1]}
-        curve = {"k_curve": [[3.0, 1.0, 0.0], [2.0, 2.0, -1.0]], "support_separation": [1.0] * 3}
-        known = {name: np.array(v) for name, v in {**one, **more, **curve}.items()}
-        tensors = {**file.model.tensors, **known}
-        lines = describe(replace(file, model=replace(file.model, tensors=tensors)), 1)
-        (text,) = [line for line in lines if line.startswith("- Cluster")]
-        assert text.startswith("- Clusters 7, 5 are elongated")
-        assert "clusters 7 and 5 overlap" in " ".join(lines)
-
     def test_report_page(self, file, rows, tmp_path):
         formats.save(file, tmp_path / "model")
         formats.save(sites.score(rows, file, client="a"), tmp_path / "a.score")
-        page = build_report(
-            read_run([tmp_path / "model", tmp_path / "a.score"]), today=date.today()
-        )
+        found = read_run([tmp_path / "model", tmp_path / "a.score"])
+        page = build_report(found, today=date.today())
         nearest = [(row[0], row[-1]) for row in page.support.rows]
         assert nearest == [("Cluster 7", "3"), ("Cluster 3", "7"), ("Cluster 5", "3")]
         html = render_page(page).decode()
-        assert "The largest is cluster 3 with" in html
-        assert "the smallest cluster 5 with" in html
-        for i in (7, 3, 5):
-            assert f'id="cluster-{i}"' in html
-        for i in (0, 1, 2):
-            assert f"cluster-{i}" not in html
-            assert f"Cluster {i}<" not in html
+        assert all(f'id="cluster-{i}"' in html for i in (7, 3, 5))
+        assert not any(f"cluster-{i}" in html or f"Cluster {i}<" in html for i in range(3))

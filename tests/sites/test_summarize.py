@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import Jigsaw, sites
-from fedjigsaw.columns.schema import Schema
+from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.formats import encode
 from fedjigsaw.io.tables import from_array, open_table
@@ -21,13 +21,12 @@ OFF = Guard(min_cluster_size=1)
 def test_a_guard_is_a_guard_everywhere(grid_sites, guard):
     path = grid_sites[0][0]
     model = sites.aggregate({"a": sites.summarize(path, 3)}, 3)
-    calls = (
+    for call in (
         lambda: sites.summarize(path, 3, guard=guard),
         lambda: sites.score(path, model, profile=True, guard=guard),
         lambda: Jigsaw(3).fit(np.eye(9), guard=guard),
-    )
-    for call in calls:
-        with pytest.raises(ParameterError, match=r"must be a Guard; got .* Guard\(1\) lets every"):
+    ):
+        with pytest.raises(ParameterError, match="Guard"):
             call()
 
 
@@ -81,56 +80,33 @@ def test_a_scaler_of_other_columns(grid_sites):
         sites.summarize(path, 3, scaler=other, columns=["x", "y"])
 
 
-def test_methods_that_cannot_run_by_file(grid_sites):
-    path = grid_sites[0][0]
-    with pytest.raises(
-        ParameterError, match="Method 'central' pools all rows, so it cannot run in a fed"
-    ):
-        sites.summarize(path, 3, method="central")
-    with pytest.raises(ParameterError, match="'jigsaw' needs 2 rounds, and files allow one"):
-        sites.summarize(path, 15, method="jigsaw", params={"n_rounds": 2})
+@pytest.mark.parametrize("options", [{"method": "central"}, {"params": {"n_rounds": 2}}])
+def test_methods_that_cannot_run_by_file(grid_sites, options):
+    with pytest.raises(ParameterError, match="'central'|'jigsaw' needs 2 rounds"):
+        sites.summarize(grid_sites[0][0], 3, **options)
 
 
 @pytest.mark.parametrize("k", [3, "auto"])
 def test_progress_counts_all_rows_and_then_tells_how_many_are_clustered(grid_sites, k):
-    path, told = grid_sites[0][0], []
-    n_rows = len(open_table(path).read(max_rows=10**6, rng=np.random.default_rng(0))[0])
-    sites.summarize(
-        path,
-        k,
-        max_rows=50,
-        progress=lambda n: told.append(("read", n)),
-        clustering=lambda n: told.append(("cluster", n)),
-    )
-    assert told[-1] == ("cluster", 50)
-    assert {what for what, _ in told[:-1]} == {"read"}
-    assert sum(n for _, n in told[:-1]) == n_rows
+    path, read, clustered = grid_sites[0][0], [], []
+    sites.summarize(path, k, max_rows=50, progress=read.append, clustering=clustered.append)
+    n_rows = sum(len(batch.rows) for batch in open_table(path).batches())
+    assert (sum(read), clustered) == (n_rows, [50])
 
 
 @pytest.mark.parametrize("share", [0.02, 0.05, 0.1, 0.2, 0.3])
 def test_a_site_without_missing_values_shows_none(tmp_path, share):
     """Though there is an indicator of missing values, since another site has some."""
-    schema = Schema.from_dict(
-        {
-            "format": 1,
-            "columns": {
-                "age": {},
-                "dose": {"weight": 0.5},
-                "ward": {"kind": "category", "categories": ["east", "west"]},
-            },
-        }
-    )
+    ward = Column("ward", "category", categories=("east", "west"))
+    schema = Schema((Column("age"), Column("dose", weight=0.5), ward))
     rng = np.random.default_rng(0)
-    for name in ("full", "gaps"):
-        group = rng.integers(0, 3, 150)
-        frame = pd.DataFrame(
-            {"age": 30 + 20 * group + rng.normal(0, 4, 150), "dose": rng.normal(5, 1, 150)}
-        )
-        frame["ward"] = "east"
+    paths = {name: tmp_path / f"{name}.csv" for name in ("full", "gaps")}
+    for name, path in paths.items():
+        age = 30 + 20 * rng.integers(0, 3, 150) + rng.normal(0, 4, 150)
+        frame = pd.DataFrame({"age": age, "dose": rng.normal(5, 1, 150), "ward": "east"})
         if name == "gaps":
             frame[rng.random((150, 3)) < 3 * share] = None
-        frame.to_csv(tmp_path / f"{name}.csv", index=False)
-    paths = {name: tmp_path / f"{name}.csv" for name in ("full", "gaps")}
+        frame.to_csv(path, index=False)
     stats = {name: sites.measure(path, schema=schema) for name, path in paths.items()}
     scaler = sites.common_scaler(stats, schema=schema)
     assert {"age: (missing)", "dose: (missing)", "ward: (missing)"} < set(scaler.columns)
@@ -153,9 +129,9 @@ def test_a_site_of_very_few_rows_gets_one_error_and_no_advice_to_send_them(n, ro
     assert f"'bern' has {rows}, fewer than min_cluster_size = 5, so its guard blocks" in text
     assert "Leave this client out" in text
     assert "Lower" not in text
-    with pytest.raises(DataError, match=f"has {rows}; statistics of fewer than 5 rows"):
+    with pytest.raises(DataError, match=f"has {rows};"):
         sites.measure(table, min_rows=5)
-    with pytest.raises(DataError, match=f"has {rows}; a schema of fewer than 5 rows"):
+    with pytest.raises(DataError, match=f"has {rows};"):
         sites.propose_schema(table)
 
 
