@@ -155,10 +155,7 @@ class TestFailures:
     def test_nobody_answers(self):
         method = FailsOnNegative(2)
         engine = SerialEngine(clients(method, a=BAD, b=BAD))
-        with pytest.raises(
-            QuorumError,
-            match=r"No client answered \(2 of 2 failed\): client 'a' failed: .* \(also 'b'\)",
-        ):
+        with pytest.raises(QuorumError, match=r"No client answered \(2 of 2 failed\): client 'a'"):
             run_rounds(method, engine, seed=0, min_clients=1)
 
     def test_through_the_estimator(self):
@@ -179,21 +176,19 @@ class TestFailures:
 
     def test_a_client_that_answers_twice(self):
         method = FeCA(2)
-        with pytest.raises(
-            MessageError, match="replies of client 'a' must be one per round; got two"
-        ):
+        with pytest.raises(MessageError, match="replies of client 'a'"):
             run_rounds(method, TwiceEngine(clients(method, a=GOOD)), seed=0)
 
     def test_clients_with_other_columns(self):
         method = FeCA(1)
         engine = SerialEngine(clients(method, a=[[0.0]], b=[[0.0, 1.0]]))
-        with pytest.raises(MessageError, match="client 'b' must be that of client 'a', 1; got 2"):
+        with pytest.raises(MessageError, match="client 'b'"):
             run_rounds(method, engine, seed=0)
 
     @pytest.mark.parametrize(
         ("options", "words"),
         [
-            ({"min_clients": 3}, "at most the number of clients asked, 2; got 3"),
+            ({"min_clients": 3}, "at most the number of clients asked, 2"),
             ({"min_clients": 0}, "min_clients"),
             ({"n_rounds": 0}, "n_rounds"),
         ],

@@ -78,7 +78,7 @@ def test_bad_input():
     ("X", "centers"), [([[1.0], [2.0]], [[1.0, 2.0]]), ([1.0, 2.0, 3.0], [[1.0]]), ([[1.0]], [])]
 )
 def test_inertia_refuses_centers_of_other_columns(X, centers):
-    with pytest.raises(DataError, match="X and centers must have equally many columns"):
+    with pytest.raises(DataError, match="X and centers"):
         metrics.inertia(X, centers)
 
 

@@ -119,17 +119,13 @@ def test_score_and_fit_predict(weighted):
 @pytest.mark.parametrize(
     ("weights", "error", "words"),
     [
-        (
-            [1, 2],
-            DataError,
-            r"sample_weight of Jigsaw.fit must be one number per row, shape \(4,\)",
-        ),
+        ([1, 2], DataError, "sample_weight of Jigsaw.fit"),
         ([[1], [1], [1], [1]], DataError, r"got shape \(4, 1\)"),
         ([[1], [1, 2], [1], [1]], DataError, "got rows of different lengths"),
-        ([1, -1, 1, 1], DataError, "whole numbers >= 0; got -1 in row 1"),
+        ([1, -1, 1, 1], DataError, "whole numbers >= 0"),
         ([1, 1, 0.5, 1], DataError, "got 0.5 in row 2. A summary counts rows: multiply all"),
         ([1, 1, np.nan, 1], DataError, "got nan in row 2"),
-        ([0, 0, 0, 0], DataError, "not all zero .*; got a sum of 0"),
+        ([0, 0, 0, 0], DataError, "not all zero"),
         ([2**40, 2**40, 1, 1], DataError, "add up to at most"),
         (["a", "b", "c", "d"], DataTypeError, "numbers; got <U1"),
     ],

@@ -75,7 +75,7 @@ def test_a_cell_can_name_its_k_means_backend(data):
 
 
 def test_unknown_split():
-    with pytest.raises(ParameterError, match="split of a simulation must be one of 'iid'"):
+    with pytest.raises(ParameterError, match="split of a simulation"):
         replace(CELL, split="random")
 
 
@@ -106,5 +106,5 @@ class TestShare:
 
     @pytest.mark.parametrize("share", [0.0, 1.1, -0.5])
     def test_bad(self, share):
-        with pytest.raises(ParameterError, match="share of a simulation must be above 0"):
+        with pytest.raises(ParameterError, match="share of a simulation"):
             replace(CELL, share=share)

@@ -45,10 +45,10 @@ class TestEveryMethod:
     @pytest.mark.parametrize(
         ("summaries", "words"),
         [
-            ([], "needs the summary of at least one client; got none"),
-            (None, "must be a list of Summary; got NoneType"),
-            (["a"], "must be a list of Summary; got str"),
-            (Summary(1, [[0.0]]), "must be a list of Summary; got a single one"),
+            ([], "needs the summary of at least one client"),
+            (None, "must be a list of Summary"),
+            (["a"], "must be a list of Summary"),
+            (Summary(1, [[0.0]]), "must be a list of Summary"),
             ([Summary(1, [[0.0]]), Summary(1, [[0.0, 1.0]], client="b")], "features of client 'b'"),
         ],
     )

@@ -311,20 +311,17 @@ def test_it_is_an_estimator(small, few):
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"n_clusters": 1}, "n_clusters of DeepFeCA must be an integer >= 2"),
+        ({"n_clusters": 1}, "n_clusters of DeepFeCA"),
         ({"n_clusters": []}, "n_clusters of DeepFeCA"),
-        (
-            {"clusterer": "x"},
-            "clusterer of DeepFeCA must be one of feca, .* for one client also central",
-        ),
-        ({"clusterer_params": {"x": 1}}, "FeCA has no parameter .x.; it has"),
-        ({"clusterer_params": {"n_init": 0}}, "n_init of FeCA must be"),
-        ({"clusterer_params": 3}, "clusterer_params of DeepFeCA must be a dictionary or None"),
-        ({"network": "vgg"}, "network of DeepFeCA must be one of"),
-        ({"crop": 0}, "crop of DeepFeCA must be a number > 0 and <= 1"),
-        ({"ema": 1.0}, "ema of DeepFeCA must be a number >= 0 and < 1"),
-        ({"device": "toaster"}, "device of DeepFeCA must be"),
-        ({"batch_size": 1}, "batch_size of DeepFeCA must be an integer >= 2"),
+        ({"clusterer": "x"}, "clusterer of DeepFeCA"),
+        ({"clusterer_params": {"x": 1}}, "FeCA has no parameter .x"),
+        ({"clusterer_params": {"n_init": 0}}, "n_init of FeCA"),
+        ({"clusterer_params": 3}, "clusterer_params of DeepFeCA"),
+        ({"network": "vgg"}, "network of DeepFeCA"),
+        ({"crop": 0}, "crop of DeepFeCA"),
+        ({"ema": 1.0}, "ema of DeepFeCA"),
+        ({"device": "toaster"}, "device of DeepFeCA"),
+        ({"batch_size": 1}, "batch_size of DeepFeCA"),
     ],
 )
 def test_bad_parameters(few, params, message):
@@ -333,17 +330,12 @@ def test_bad_parameters(few, params, message):
 
 
 def test_too_few_images_for_k(small, few):
-    with pytest.raises(
-        ParameterError,
-        match=r"n_clusters of DeepFeCA must be at most the number of images, 10; got 12. .*\(-k\)",
-    ):
+    with pytest.raises(ParameterError, match="n_clusters of DeepFeCA"):
         small([4, 12]).fit(few[0][:10])
 
 
 def test_pooled_clustering_of_several_clients_is_no_federation(small, few):
-    with pytest.raises(
-        ParameterError, match="'central' pools all images, so it cannot run over several clients"
-    ):
+    with pytest.raises(ParameterError, match="'central' pools all images, so it cannot run over"):
         small(clusterer="central").fit(few[0], clients=few[1])
 
 
@@ -357,7 +349,7 @@ def test_pooled_clustering_of_several_clients_is_no_federation(small, few):
     ],
 )
 def test_bad_images(small, bad):
-    with pytest.raises(DataError, match="images of DeepFeCA must be bytes"):
+    with pytest.raises(DataError, match="images of DeepFeCA"):
         small().fit(bad)
 
 
@@ -435,9 +427,7 @@ def test_it_makes_no_promise_that_it_cannot_keep(digits):
 )  # finite weights without finite projections, or none
 def test_training_that_diverges_says_what_to_change(small, few, learning_rate):
     deep = small(n_rounds=4, learning_rate=learning_rate)
-    with pytest.raises(
-        DivergedError, match=r"diverged in round .*learning_rate=.*warmup_rounds=.*"
-    ):
+    with pytest.raises(DivergedError, match="diverged in round .*learning_rate=.*warmup_rounds=.*"):
         deep.fit(few[0], clients=few[1])
 
 

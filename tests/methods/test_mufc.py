@@ -71,7 +71,7 @@ def test_more_steps_are_better_on_average(grid):
 
 @pytest.mark.parametrize("width", [0, -1.0, float("nan"), float("inf"), "wide", True])
 def test_a_width_must_be_above_zero(width):
-    with pytest.raises(ParameterError, match="bin_width of Mufc must be a finite number > 0 or No"):
+    with pytest.raises(ParameterError, match="bin_width of Mufc"):
         Mufc(2, bin_width=width).fit([[0.0], [1.0]])
 
 
@@ -80,5 +80,5 @@ def test_counts_are_needed():
     with pytest.raises(MessageError, match="Client 'a' sent no counts, which MUFC needs"):
         Mufc(2).check_answer(bare, Broadcast(0, 0))
     empty = Summary(n_samples=3, centers=[[0.0]], counts=[0], client="a")
-    with pytest.raises(MessageError, match="counts of client 'a' must be at least 1; got 0"):
+    with pytest.raises(MessageError, match="counts of client 'a'"):
         Mufc(2).aggregate([empty], Broadcast(0, 0), np.random.default_rng(0))

@@ -78,7 +78,7 @@ def test_tables_of_other_cells_are_refused():
     with pytest.raises(MessageError, match="use different shared cells"):
         add_up([table([[2.0, 2.0]]), other])
     plain = Summary(5, [[0.0, 0.0]], counts=[5], client="bern")
-    with pytest.raises(MessageError, match="cells of client 'bern' must be finite, of shape"):
+    with pytest.raises(MessageError, match="cells of client 'bern'"):
         add_up([table([[2.0, 2.0]]), plain])
 
 

@@ -141,7 +141,7 @@ def test_a_foreign_model_with_wrong_support(grid_sites):
     path = grid_sites[0][0]
     file = sites.aggregate({"a": sites.summarize(path, 3)}, 3)
     wrong = replace(file.model, tensors={**file.model.tensors, "support_points": np.ones(4)})
-    with pytest.raises(MessageError, match="support of a model must be"):
+    with pytest.raises(MessageError, match="support of a model"):
         describe(replace(file, model=wrong), 1)
 
 
@@ -158,7 +158,7 @@ def test_a_foreign_model_with_support_that_is_no_number(name, value):
 def test_a_foreign_model_with_a_curve_over_no_numbers():
     tensors = {"k_curve": np.array([[np.nan, 1.0, 1.0]]), "k_confidence": np.ones(1)}
     model = ModelFile(Model([[0.0]], "jigsaw", {}, ("x",), tensors), None, ("a",), 5)
-    with pytest.raises(MessageError, match="k of the k_curve of a model must be >= 1"):
+    with pytest.raises(MessageError, match="k of the k_curve of a model"):
         describe(model, 1)
 
 

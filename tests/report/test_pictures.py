@@ -62,7 +62,7 @@ def test_the_same_figure_gives_the_same_bytes(grid, suffix):
 
 
 def test_unknown_format(figure):
-    with pytest.raises(ParameterError, match=r"name of a picture must end in one of .png"):
+    with pytest.raises(ParameterError, match="name of a picture"):
         pictures.render(figure, ".bmp")
 
 
