@@ -31,11 +31,6 @@ class TestGaussianGrid:
         assert np.bincount(data.y).min() >= 333
         assert 0 < data.centers.min() < data.centers.max() < 1e6
 
-    def test_seed(self):
-        a, b, c = (datasets.gaussian_grid(100, rng=s) for s in (1, 1, 2))
-        assert (a.X == b.X).all()
-        assert (a.X != c.X).any()
-
     @pytest.mark.parametrize("bad", [{"n_samples": 14}, {"overlap": -0.1}, {"overlap": 0.6}])
     def test_bad_input(self, bad):
         with pytest.raises(ParameterError, match=f"{next(iter(bad))} of gaussian_grid must be"):

@@ -1,6 +1,5 @@
 """An estimator and a model file are the same model: saved, loaded, and used by the commands."""
 
-import json
 import pickle
 from dataclasses import replace
 
@@ -80,23 +79,6 @@ def test_names_of_columns_are_kept(tmp_path):
     assert loaded.predict(frame).tolist() == [0, 0, 1]
     with pytest.raises(DataError, match="feature names"):
         loaded.predict(frame[["dose", "age"]])
-
-
-def test_the_commands_use_a_saved_estimator(grid_sites, run, tmp_path):
-    paths, data, ids = grid_sites
-    frame = pd.DataFrame(data.X, columns=["x", "y"])
-    fitted = Jigsaw(15, random_state=0).fit(frame, clients=ids)
-    fitted.save(tmp_path / "model")
-    run("assign", paths[0], "--model", tmp_path / "model", "-o", tmp_path / "labels.csv")
-    labels = pyarrow.csv.read_csv(tmp_path / "labels.csv")["label"].to_pylist()
-    assert labels == fitted.predict(frame)[ids == 0].tolist()
-    scored = run(
-        "score", paths[0], "--model", tmp_path / "model", "-o", tmp_path / "s.score", "--json"
-    )
-    assert json.loads(scored.stdout)["inertia"] == pytest.approx(-fitted.score(frame[ids == 0]))
-    shown = json.loads(run("inspect", tmp_path / "model", "--json").stdout)
-    assert shown["clients"] == ["0", "1", "2", "3", "4"]
-    assert shown["rows"] == len(data.X)
 
 
 def test_a_model_of_the_commands_is_an_estimator(grid_sites, run, tmp_path):

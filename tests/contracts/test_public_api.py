@@ -10,7 +10,7 @@ import pytest
 
 import fedjigsaw
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.methods import CLUSTERERS, METHODS, build, make
+from fedjigsaw.methods import CLUSTERERS, METHODS, make
 
 
 def test_names_are_sorted_and_there():
@@ -54,12 +54,6 @@ def test_every_public_class_is_documented(name):
     assert len(inspect.getdoc(getattr(fedjigsaw, name))) > 20
 
 
-def test_signature_of_feca():
-    assert str(inspect.signature(fedjigsaw.FeCA)).startswith(
-        "(n_clusters: int = 8, *, n_local_clusters: int | None = None, n_init: int = 10"
-    )
-
-
 def test_make():
     assert make("feca", 3, refine=False).refine is False
     named = make("feca", n_clusters=3, random_state=0)
@@ -78,11 +72,3 @@ def test_make():
         make("feca", 3, color="red")
     with pytest.raises(ParameterError, match="DeepFeCA learns from images, not from rows"):
         make("deepfeca", 3)
-
-
-def test_build_makes_every_method_from_its_configuration():
-    for name in CLUSTERERS:
-        method = make(name, 3, 7)
-        assert build(name, method.configuration()).get_params() == method.get_params()
-    with pytest.raises(ParameterError, match="n_clusters of FeCA"):
-        build("feca", {"n_clusters": 0})

@@ -168,7 +168,7 @@ def test_a_changed_bit_is_told(saved):
 
 
 VELOCITY, TEACHER = "server.velocity.weights.", "teacher."
-STEM, VARIANCE = "weights.stem.weight", "weights.stem_norm.running_var"
+VARIANCE = "weights.stem_norm.running_var"
 SETTINGS = [{}, {"server_momentum": 0.5}, {"ema": 0.5}]
 
 

@@ -129,12 +129,6 @@ def test_a_folder_without_classes_has_no_labels(tmp_path):
     assert len(found.test) == 0
 
 
-def test_a_folder_has_its_name_however_it_is_spelled(tmp_path, monkeypatch):
-    paint(tmp_path / "photos" / "a.png", "red")
-    monkeypatch.chdir(tmp_path / "photos")
-    assert {load(name).name for name in (".", "../photos", tmp_path / "photos")} == {"photos"}
-
-
 def test_tiny_imagenet(tmp_path):
     for name, color in (("n01", (10, 0, 0)), ("n02", (20, 0, 0))):
         paint(tmp_path / "train" / name / "images" / f"{name}_0.JPEG", color, size=(64, 64))
@@ -196,13 +190,6 @@ def test_broken_notes_of_a_camera_do_not_break_a_photo(tmp_path):
     note = b"Exif\0\0II*\0\xff\xff\xff\xff broken"
     Image.new("RGB", (10, 10), "white").save(tmp_path / "a.jpg", exif=note)
     assert load(tmp_path).train.min() == 255
-
-
-def test_of_several_images_in_a_file_the_first_is_read(tmp_path):
-    pages = [Image.new("L", (10, 10), gray) for gray in (200, 0)]
-    for ending in ("gif", "tiff"):
-        pages[0].save(tmp_path / f"a.{ending}", save_all=True, append_images=pages[1:])
-    assert (load(tmp_path).train == 200).all()
 
 
 @pytest.mark.parametrize("value", [70_000, 200])  # which would be black

@@ -175,25 +175,6 @@ def test_fill_up_replaces_duplicates_only(gap, at):
     np.testing.assert_array_equal(found[-1], [0.0, -1.0] if unchanged else [-1.0, 0.0])
 
 
-def test_report():
-    parts = [
-        Summary(
-            n,
-            np.zeros((0, 2)),
-            tensors={
-                "report.loss": np.array(loss),
-                "report.sizes": np.array(sizes),
-                "report.mean_projection": np.array(mean),
-            },
-        )
-        for n, mean, loss, sizes in ((1, [1.0, 0.0], 2.0, [1, 0]), (3, [1.0, 0.0], 6.0, [1, 2]))
-    ]
-    found = server.report(parts)
-    assert float(found["report.loss"]) == 5.0
-    assert found["report.sizes"].tolist() == [2, 2]
-    assert float(found["report.spread"]) == 0.0  # all projections are the same
-
-
 def test_centers_are_means_of_unit_projections(small, few):
     deep = small([6, 5], n_rounds=1)
     model = deep.aggregate(

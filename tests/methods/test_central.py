@@ -5,7 +5,6 @@ from sklearn.cluster import KMeans
 from fedjigsaw import CentralKMeans
 from fedjigsaw.comparison.measures import standard_measures
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.kmeans import kmeans
 
 
 def test_ignores_who_holds_which_row(grid):
@@ -27,19 +26,6 @@ def test_counts_the_rows_that_every_client_sends(grid):
     assert whole.transcript_.bytes_up == data.X.nbytes
     measured = standard_measures(central, data, n_clients=6)
     assert measured["bytes_per_client"] == data.X.nbytes / 6
-
-
-def test_parameters_reach_the_search(search_with):
-    seen = {}
-
-    def spy(X, n_clusters, **options):
-        seen.update(options, n_clusters=n_clusters)
-        return kmeans(X, n_clusters, **options)
-
-    search_with(spy)
-    CentralKMeans(2, n_init=3, max_iter=7, tol=0.5).fit([[0.0], [1.0], [9.0]])
-    del seen["rng"], seen["backend"]
-    assert seen == {"n_clusters": 2, "n_init": 3, "max_iter": 7, "tol": 0.5}
 
 
 def test_min_clients_means_nothing_here(grid):

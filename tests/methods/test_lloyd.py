@@ -42,13 +42,6 @@ def test_each_round_is_a_step_of_lloyd_on_the_pooled_rows(grid, rng, split, n_st
     assert np.allclose(found, pooled(data.X, start, n_steps), rtol=1e-12)
 
 
-def test_in_many_columns_too(rng):
-    X = rng.normal(size=(400, 30)) + 3 * rng.integers(0, 4, 400)[:, None]
-    start = X[:6]
-    found = from_start(FederatedLloyd(6), X, np.arange(400) % 5, start, 9)
-    assert np.allclose(found, pooled(X, start, 9), rtol=1e-10)
-
-
 def test_a_step_by_hand():
     """Rows 0, 2, 4 are nearest to 1, and 10, 20 to 12; the sums are those of both clients."""
     X, clients = np.array([[0.0], [2.0], [10.0], [4.0], [20.0]]), np.array([0, 0, 0, 1, 1])

@@ -156,20 +156,6 @@ class TestRegister:
         entry = find("own-method")
         assert (entry.label, entry.about) == ("OwnMethod", "The mean of all rows, k times.")
 
-    def test_name_label_and_color_can_be_chosen(self):
-        fedjigsaw.register(OwnMethod, name="mine", label="Mine!", color="#123456", about="x")
-        entry = find("mine")
-        assert (entry.label, entry.color, entry.about) == ("Mine!", "#123456", "x")
-        assert OwnMethod(3).method == "mine"
-
-    def test_two_methods_have_two_colors(self):
-        classes = [type(f"Own{i}", (OwnMethod,), {}) for i in range(8)]
-        for cls in classes:
-            fedjigsaw.register(cls)
-        colors = {find(f"own{i}").color for i in range(8)}
-        assert len(colors) == 8
-        assert not colors & {entry.color for entry in METHODS.values()}
-
     def test_a_child_of_a_method_of_the_package_has_a_name_of_its_own(self):
         class Quick(FeCA):
             pass
@@ -249,12 +235,6 @@ class TestOwnFiles:
         methods.register_all(str(tmp_path / "toy_file.py"))
         assert make("toy-ward", 3).scale == 1.0
         assert sorted(methods._registered) == ["toy-ward"]
-
-    def test_a_file_may_register_them_itself(self, tmp_path):
-        code = WARD + "\nimport fedjigsaw\nfedjigsaw.register(ToyWard, name='toy-mine')\n"
-        (tmp_path / "toy_file.py").write_text(code)
-        methods.register_all(str(tmp_path / "toy_file.py"))
-        assert sorted(methods._registered) == ["toy-mine"]
 
     def test_a_file_never_takes_the_place_of_a_module(self, tmp_path):
         (tmp_path / "numpy.py").write_text(WARD)

@@ -44,29 +44,17 @@ def test_a_limit_that_is_not_named_keeps_its_default(tmp_path):
         ("#" + "x" * 70_000, "is not a TOML file: it is larger than"),
         ("round = 1", "has unknown keys: 'round'. Known: methods, at_most, rounds"),
         ("rounds = 0", "rounds of .*policy.toml"),
-        ("rounds = true", "must be an integer >= 1"),
-        ("rounds = 1.5", "must be an integer"),
-        ("rounds = '1'", "must be an integer"),
-        ("questions_per_day = -1", "questions_per_day of"),
         ("questions_in_all = inf", "questions_in_all of"),
         ("least_cluster_size = 0", "least_cluster_size of"),
         ("methods = []", "methods of"),
         ("methods = 'jigsaw'", "methods of"),
         ("methods = ['jigsaw', 'central']", "each one of jigsaw, feca"),
-        ("methods = [1]", "must be a list of methods"),
         ("at_most = 5", "at_most of"),
         ("[at_most]\nn_cluster = 5", "must be a table of integers >= 1 for some of n_clusters"),
-        ("[at_most]\nn_clusters = 'many'", "must be a table of integers"),
-        ("later_models = 'all'", "must be one of 'derived', 'any'"),
         ("scores = 'all'", "must be one of 'derived', 'any', 'none'"),
-        ("statistics = 'exact'", "must be one of 'rounded', 'none'"),
         ("counts = 'some'", "must be one of 'exact', 'rounded', 'none'"),
-        ("sums = 'exact'", "must be one of 'rounded', 'none'"),
         ("privacy = 'dp'", "must be one of 'none', 'required'"),
-        ("privacy = ['none']", "must be one of 'none', 'required'"),
         ("largest_epsilon = 0", "must be a finite number > 0"),
-        ("largest_epsilon = inf", "must be a finite number > 0"),
-        ("largest_epsilon = '1'", "must be a finite number > 0"),
         ("least_cluster_size = 1\ncounts = 'rounded'", "must be greater than 1 for rounded counts"),
     ],
 )
@@ -75,23 +63,6 @@ def test_a_mistake_is_an_error_that_says_where_and_what_to_do(tmp_path, text, wo
         load(tmp_path, text)
     assert str(tmp_path / "policy.toml") in str(caught.value)
     assert any(word in str(caught.value) for word in ("Correct the file", "Known:"))
-
-
-@pytest.mark.parametrize(
-    ("values", "words"),
-    [
-        ({"rounds": 0}, "rounds of Policy"),
-        ({"methods": "jigsaw"}, "methods of Policy"),
-        ({"methods": ()}, "methods of Policy"),
-        ({"counts": "some"}, "counts of Policy"),
-        ({"at_most": {"n_cluster": 5}}, "at_most of Policy"),
-        ({"largest_epsilon": float("nan")}, "largest_epsilon of Policy"),
-        ({"counts": "rounded", "least_cluster_size": 1}, "greater than 1 for rounded counts"),
-    ],
-)
-def test_values_are_checked_in_python_too(values, words):
-    with pytest.raises(ParameterError, match=words):
-        Policy(**values)
 
 
 def test_in_python_too_a_limit_that_is_not_named_keeps_its_default():
