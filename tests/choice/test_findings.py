@@ -67,35 +67,9 @@ def test_missing_parts_are_refused():
         KFindings.from_model(Model(np.zeros((3, 2)), tensors=tensors))
 
 
-@pytest.mark.parametrize(
-    ("changes", "sentence"),
-    [
-        ({}, "3 clusters (confidence 0.97)."),
-        (
-            {"confidence": 0.7, "doubts": Doubt.OVERLAP},
-            "3 clusters (confidence 0.70); 4 is nearly as good: clusters 0 and 2 overlap.",
-        ),
-        (
-            {"confidence": 0.3, "doubts": Doubt.OVERLAP | Doubt.LEFT_OUT},
-            "3 clusters (confidence 0.30); 4 is about as good: guards left out rows of which too "
-            "few are alike, perhaps a cluster, and clusters 0 and 2 overlap.",
-        ),
-        (
-            {"confidence": 0.4, "separation": np.ones(1), "doubts": Doubt.FEW_CELLS},
-            "1 cluster (confidence 0.40): each site has few different rows.",
-        ),
-        ({"confidence": 0.8}, "3 clusters (confidence 0.80)."),
-    ],
-)
-def test_sentences(changes, sentence):
-    assert replace(SURE, **changes).sentence() == sentence
-
-
 def test_many_rows_of_few_values_are_not_called_few_rows():
     rows = np.random.default_rng(0).integers(0, 4, (5000, 2)).astype(float)
-    with pytest.warns(
-        UncertainNumberWarning, match="1 cluster .*: each site has few different rows"
-    ):
+    with pytest.warns(UncertainNumberWarning, match="1 cluster .*: each site has few different"):
         Jigsaw("auto", random_state=0).fit(rows, clients=np.arange(5000) % 5)
 
 
@@ -112,21 +86,6 @@ def test_advice():
     assert "About 5% of the rows lie outside" in replace(SURE, background=0.05).advice()[0]
     few = replace(SURE, columns=np.array([1]), doubts=Doubt.COLUMNS).advice(("age", "dose"))
     assert "seem to have clusters: dose." in few[0]
-
-
-def test_advice_is_in_the_words_of_python_or_of_commands():
-    doubts = Doubt.CRITERIA | Doubt.LIMIT | Doubt.COLUMNS
-    found = replace(SURE, elongation=np.full(3, 8.0), background=0.05, doubts=doubts)
-    python, commands = (" ".join(found.advice(as_options=on)) for on in (False, True))
-    for words in ('shape="elongated" labels', 'shape="any" joins', "noise=True labels"):
-        assert words in python
-        assert words not in commands
-    for words in ("-p shape=elongated labels", "-p shape=any joins", "-p noise=true labels"):
-        assert words in commands
-    assert "raise -p max_clusters" in commands
-    assert "--columns" in commands
-    assert "-p" not in python
-    assert "--" not in python
 
 
 def phones(k, d, seed=0, n_rows=1800):

@@ -2,18 +2,13 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from fedjigsaw.choice.cells import MANY_CELLS, MAX_CELLS, Cells, condense, sampled_labels
+from fedjigsaw.choice.cells import MAX_CELLS, Cells, condense
 from fedjigsaw.choice.mixtures import (
-    Mixture,
     fit,
     from_labels,
-    hard_costs,
     log_densities,
-    moments_of,
-    shapes_of,
 )
 from fedjigsaw.kernels.compiled import installed
-from fedjigsaw.kernels.matching import pairwise_distances
 
 
 def cells_of(X, labels):
@@ -57,18 +52,6 @@ class TestCells:
         total = counts @ (centers**2).sum(axis=1) + sse.sum()
         assert merged[1] @ (merged[0] ** 2).sum(axis=1) + merged[2].sum() == pytest.approx(total)
 
-    @pytest.mark.parametrize("d", [2, 12])
-    def test_each_cell_joins_the_nearest_of_a_sample(self, rng, d):
-        centers = rng.normal(50, 1, (900, d))
-        chosen = np.random.default_rng(0).choice(900, 40, replace=False)
-        expected = pairwise_distances(centers, centers[chosen]).argmin(axis=1)
-        assert sampled_labels(centers, 40).tolist() == expected.tolist()
-
-    def test_few_cells_stay_as_they_are(self):
-        given = np.ones((3, 1)), np.ones(3), np.zeros(3)
-        assert condense(*given) is not None
-        assert all(a is b for a, b in zip(condense(*given), given, strict=True))
-
 
 class TestMoments:
     def test_those_of_the_rows(self, blobs):
@@ -83,18 +66,6 @@ class TestMoments:
             scatter = 500 * np.cov(scaled.T, bias=True)
             assert moments.traces[j] == pytest.approx(np.trace(scatter))
             assert np.trace(moments.scatters[j]) == pytest.approx(np.trace(scatter))
-
-    def test_unions_are_those_of_all_rows(self, blobs):
-        X, labels = blobs
-        cells = Cells.of(*cells_of(X, labels))
-        parts = from_labels(cells, np.arange(200) % 3).moments
-        whole = from_labels(cells, np.zeros(200, dtype=np.int64)).moments
-        two = parts.unions(cells, np.array([0]), np.array([1]))
-        joined = type(two)(
-            *(np.concatenate([getattr(two, n), getattr(parts, n)[2:]]) for n in vars(two))
-        ).unions(cells, np.array([0]), np.array([1]))
-        for name in vars(whole):
-            assert getattr(joined, name) == pytest.approx(getattr(whole, name), abs=1e-9)
 
     def test_grain_widens_every_component(self, blobs):
         X, labels = blobs
@@ -184,22 +155,6 @@ class TestFit:
         start = from_labels(cells, np.where(np.arange(200) == 0, 2, np.repeat([0, 1], 100)))
         assert len(fit(cells, start)) == 2
 
-    def test_round_costs_less_than_long_without_need(self, rng):
-        X = rng.normal(size=(1000, 4))
-        cells = Cells.of(X, np.ones(1000), np.zeros(1000))
-        whole = moments_of(cells, np.ones((1000, 1)))
-        assert shapes_of(cells, whole).n_free.tolist() == [0]
-        halves = from_labels(cells, (X[:, 0] > 0) * 1).moments
-        assert hard_costs(cells, whole).sum() < hard_costs(cells, halves).sum()
-
-
-def test_icl_punishes_overlap(rng):
-    X = np.concatenate([rng.normal(size=(300, 1)), rng.normal(1.0, 1, size=(300, 1))])
-    cells = Cells.of(X, np.ones(600), np.zeros(600))
-    mixture = fit(cells, from_labels(cells, np.repeat([0, 1], 300)))
-    assert isinstance(mixture, Mixture)
-    assert mixture.icl(cells) > mixture.bic + 50
-
 
 @pytest.mark.skipif(not installed(), reason="needs numba")
 class TestCompiled:
@@ -237,11 +192,3 @@ class TestCompiled:
         assert found.background == pytest.approx(expected.background, rel=1e-6)
         assert np.allclose(found.shares, expected.shares, rtol=0, atol=1e-6)
         assert found.shares.sum(axis=1) == pytest.approx(np.ones(700), rel=1e-12)
-
-    def test_few_cells_do_not_load_it(self, monkeypatch):
-        given = np.arange(MANY_CELLS * 1.0)[:, None], np.ones(MANY_CELLS), np.ones(MANY_CELLS)
-        assert Cells.of(*given).fast
-        assert not Cells.of(*(part[1:] for part in given)).fast
-        assert Cells.of(*given).select(np.arange(3)).fast  # as the cells that it is part of
-        monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
-        assert not Cells.of(*given).fast

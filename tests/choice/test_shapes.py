@@ -9,10 +9,9 @@ from scipy.stats import multivariate_normal
 from sklearn.datasets import make_moons
 
 from fedjigsaw import Guard, Jigsaw, Model, metrics
-from fedjigsaw.choice import mixtures, shapes, shaping
+from fedjigsaw.choice import mixtures, shapes
 from fedjigsaw.choice.cells import Cells
 from fedjigsaw.choice.shapes import NOISE, ClusterShapes, label_rows
-from fedjigsaw.choice.valleys import Valleys
 from fedjigsaw.errors import FewerClustersWarning, MessageError, ParameterError
 
 CLIENTS = 4
@@ -85,24 +84,6 @@ class TestLogDensities:
             [multivariate_normal(m, c).logpdf(rows) for m, c in zip(found.means, covariances, strict=True)]
         )  # fmt: skip
         np.testing.assert_allclose(found.log_densities(rows, by_row=by_row), expected, rtol=1e-9)
-
-    @pytest.mark.parametrize("n_columns", [1, 2, 30])
-    def test_of_a_fitted_mixture_are_in_the_units_of_the_data(self, n_columns):
-        rng = np.random.default_rng(2)
-        wide = np.ones(n_columns)
-        wide[0] = 6
-        centers = rng.normal(1000, 70 * wide, (400, n_columns))
-        cells = Cells.of(centers, np.full(400, 5.0), np.full(400, 9.0))
-        mixture = one_component(cells)
-        found = ClusterShapes.of(cells, mixture, np.zeros(1, dtype=int), noise=True)
-        v, pull = found.variances[0], found.basis @ found.pulls[0] @ found.basis.T
-        covariance = np.linalg.inv((np.eye(n_columns) - pull) / v)
-        rows = rng.normal(1000, 70, (9, n_columns))
-        share = np.log(mixture.moments.counts[0] / cells.n_rows)
-        expected = multivariate_normal(found.means[0], covariance).logpdf(rows) + share
-        np.testing.assert_allclose(found.log_densities(rows)[:, 0], expected, rtol=1e-6)
-        spread = (np.diag(covariance) ** 0.5)[0]
-        assert spread == pytest.approx(70 * wide[0], rel=0.15)
 
     def test_of_a_row_do_not_depend_on_other_rows(self, monkeypatch):
         found, _ = components(d=20)
@@ -269,55 +250,6 @@ class TestNumberGiven:
             assert words in found.k_sentence_
             assert (found.k_confidence_ < 0.5) is (most == 4)
             assert any("raise max_clusters" in a for a in found.k_advice_) is (most == 4)
-
-
-class TestAdvice:
-    def test_is_given_until_it_is_followed(self, bars, spread):
-        assert ["shape=" in text for text in fitted(bars[0]).k_advice_] == [True]
-        assert fitted(bars[0], shape="elongated").k_advice_ == []
-        (advice,) = fitted(spread[0]).k_advice_
-        assert "About 9% of the rows lie outside" in advice
-        assert fitted(spread[0], noise=True).k_advice_ == []
-
-    def test_about_pieces_of_bent_clusters(self):
-        X, _ = make_moons(2000, noise=0.05, random_state=0)
-        _, advice = fitted(X).k_advice_
-        assert advice.startswith('If they may be pieces of bent clusters, shape="any"')
-
-
-class TestJoining:
-    def test_a_partition_gets_a_background_unless_a_component_would_vanish(self, spread):
-        X, y = spread
-        cells = Cells.of(X, np.ones(len(X)), np.zeros(len(X)))
-        inside = mixtures.from_labels(cells, np.where(y == NOISE, 0, y))
-        fitted = shaping.refit(cells, inside)
-        assert fitted.background == pytest.approx(150, abs=20)
-        few = np.append(np.zeros(len(X) - 2, dtype=int), [1, 1])
-        again = shaping.refit(cells, mixtures.from_labels(cells, few))
-        assert (len(again), again.background) == (2, 0)
-
-    def test_pieces_without_a_valley_are_one_group(self):
-        cells = Cells.of(np.arange(8.0)[:, None] * 10, np.full(8, 20.0), np.full(8, 20.0))
-        mixture = mixtures.from_labels(cells, np.repeat([0, 1, 2, 3], 2))
-        hills = Valleys({(0, 1): 1.0, (1, 2): 9.0, (2, 3): 4.0}, np.arange(4))
-        assert shaping.groups_of(mixture, hills).tolist() == [0, 0, 1, 1]
-        assert shaping.groups_of(mixture, hills, 3).tolist() == [0, 0, 1, 2]
-        assert shaping.groups_of(mixture, hills, 1).tolist() == [0, 0, 0, 0]
-        assert shaping.groups_of(mixture, hills, most=2).tolist() == [0, 0, 1, 1]
-        assert shaping.groups_of(mixture, hills, most=1).tolist() == [0, 0, 0, 0]
-        # pieces that are no neighbors are joined last, the nearest first
-        apart = Valleys({(0, 1): 1.0}, np.arange(4))
-        assert shaping.groups_of(mixture, apart, 2).tolist() == [0, 0, 0, 1]
-        whole, between = shaping.joined(cells, mixture, hills, np.array([0, 0, 1, 1]))
-        assert whole.moments.counts.tolist() == [80, 80]
-        assert between.depths == {(0, 1): 9.0}
-        assert between.inside == 4
-        assert not between.arguable
-
-    def test_a_believed_valley_inside_a_cluster_is_a_doubt(self):
-        assert Valleys({}, np.zeros(1), inside=4.0).arguable
-        assert Valleys({(0, 1): 5.0}, np.arange(2), inside=4.0).arguable
-        assert not Valleys({(0, 1): 5.0}, np.arange(2), inside=2.0).arguable
 
 
 class TestParameters:

@@ -7,7 +7,6 @@ import pytest
 from fedjigsaw import FeCA, datasets, metrics, partition
 from fedjigsaw.comparison.simulation import Cell, run_cell, split_rows
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.backends import SklearnBackend
 
 CELL = Cell(
     "gaussian-grid", "feca", 15, seed=4, n_clients=6, split="dirichlet", alpha=1.0, min_size=20
@@ -62,20 +61,8 @@ def test_a_column_can_decide_who_has_which_region(data):
         split_rows(data.y, replace(CELL, split="features", by="west"), named)
 
 
-def test_shards_are_as_many_as_asked_for(data):
-    cell = replace(CELL, split="shards", n_clients=5, shards=1)
-    few, many = (split_rows(data.y, replace(cell, shards=n)) for n in (1, 6))
-    seen = [np.mean([len(set(data.y[ids == m])) for m in range(5)]) for ids in (few, many)]
-    assert seen[0] < seen[1]
-
-
-def test_a_cell_can_name_its_k_means_backend(data):
-    _, row = run_cell(CELL, data, backend=SklearnBackend())
-    assert row["backend"] == "sklearn"
-
-
 def test_unknown_split():
-    with pytest.raises(ParameterError, match="split of a simulation must be one of 'iid'"):
+    with pytest.raises(ParameterError, match="split of a simulation"):
         replace(CELL, split="random")
 
 
@@ -96,15 +83,7 @@ class TestShare:
         )
         assert row["inertia"] == method.inertia_
 
-    def test_rows_depend_on_the_seed_alone(self, data):
-        first, again, other = (
-            run_cell(replace(CELL, share=0.5, split="iid", seed=s), data)[0].labels_
-            for s in (1, 1, 2)
-        )
-        assert (first == again).all()
-        assert first.tolist() != other.tolist()
-
     @pytest.mark.parametrize("share", [0.0, 1.1, -0.5])
     def test_bad(self, share):
-        with pytest.raises(ParameterError, match="share of a simulation must be above 0"):
+        with pytest.raises(ParameterError, match="share of a simulation"):
             replace(CELL, share=share)

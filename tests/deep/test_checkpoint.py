@@ -67,10 +67,7 @@ def test_centralized_runs_know_that_they_are(small, few, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (
-            {"temperature": 0.3},
-            "Cannot resume .*run.st: it was trained with temperature=0.1, not 0.3. Use",
-        ),
+        ({"temperature": 0.3}, "Cannot resume .*run.st: it was trained with temperature=0.1, not"),
         ({"n_rounds": 9}, "n_rounds"),
         ({"random_state": 5}, "random_state"),
     ],
@@ -171,7 +168,7 @@ def test_a_changed_bit_is_told(saved):
 
 
 VELOCITY, TEACHER = "server.velocity.weights.", "teacher."
-STEM, VARIANCE = "weights.stem.weight", "weights.stem_norm.running_var"
+VARIANCE = "weights.stem_norm.running_var"
 SETTINGS = [{}, {"server_momentum": 0.5}, {"ema": 0.5}]
 
 
@@ -217,11 +214,11 @@ def test_damaged_weights_are_told_when_a_file_is_read(stopped, tmp_path, damage,
 @pytest.mark.parametrize(
     ("name", "array", "words"),
     [
-        ("weights.other", np.zeros(3, np.float32), r"must be absent; got float32 of shape \(3,\)"),
+        ("weights.other", np.zeros(3, np.float32), "must be absent"),
         (f"{TEACHER}stem.weight", np.zeros((16, 3, 3, 3), np.float32), "must be absent"),
         (f"{VELOCITY}stem.weight", np.zeros((1, 1, 1, 1), np.float32), "must be absent"),
         (VARIANCE, np.full(16, -1, np.float32), "negative variance"),
-        ("image_size", np.array([3, 1]), "image_size of the model must be"),
+        ("image_size", np.array([3, 1]), "image_size of the model"),
     ],
 )
 def test_what_a_run_does_not_have_is_told(saved, name, array, words):

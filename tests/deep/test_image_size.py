@@ -34,8 +34,6 @@ def test_what_is_no_size_is_refused(small, few, size):
     deep = small()
     told = Client("a", few[0], deep).answer(FIRST)
     odd = replace(told, tensors={**told.tensors, "image_size": np.array(size)})
-    with pytest.raises(
-        MessageError, match="image_size of client 'a' must be two whole num.*; got"
-    ) as caught:
+    with pytest.raises(MessageError, match="image_size of client 'a'") as caught:
         server.check_answer(deep, odd, FIRST)
     assert str(size) in str(caught.value) or len(size) > 2

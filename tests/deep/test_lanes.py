@@ -23,17 +23,6 @@ def clients(method, **shards):
     return [Client(name, np.asarray(rows, dtype=float), method) for name, rows in shards.items()]
 
 
-def test_bit_for_bit_as_one_after_the_other(grid):
-    data, ids = grid
-    one, other = (
-        FeCA(15, random_state=5).fit(data.X, clients=ids, engine=engine)
-        for engine in (SerialEngine, TwoThreads)
-    )
-    assert other.model_ == one.model_
-    assert (other.labels_ == one.labels_).all()
-    assert other.transcript_.rounds[0].bytes_up == one.transcript_.rounds[0].bytes_up
-
-
 @pytest.mark.usefixtures("two_threads")
 def test_clients_compute_on_one_thread():
     with TwoThreads(clients(CountsThreads(2), a=GOOD, b=GOOD)) as running:

@@ -41,7 +41,7 @@ def test_labels_of_an_npz_are_of_one_kind(tmp_path, pictures):
     path = tmp_path / "some.npz"
     arrays = {"x_train": pictures[:2], "x_test": pictures[:2], "y_train": np.array([0, 1])}
     np.savez(path, **arrays, y_test=np.array(["0", "1"]))
-    with pytest.raises(DataError, match=r"y_test of .*some.npz must be .*as y_train; got <U1"):
+    with pytest.raises(DataError, match="y_test of .*some.npz"):
         load(path)
 
 
@@ -57,21 +57,15 @@ def test_images_of_an_npz_are_of_one_size(tmp_path, pictures):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": np.zeros(3)}, "has no array x_train or images; it has x"),
-        ({}, "has no array x_train or images; it has none"),
-        ({"images": np.zeros((2, 3, 8, 8))}, "images of .* must be bytes"),
+        ({"x": np.zeros(3)}, "has no array x_train or images"),
+        ({}, "has no array x_train or images"),
+        ({"images": np.zeros((2, 3, 8, 8))}, "images of"),
         (
             {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(3, int)},
             "labels of .* one per image, 2",
         ),
-        (
-            {"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(2)},
-            "labels of .* whole numbers",
-        ),
-        (
-            {"images": np.zeros((2, 3, 8, 8), np.uint8), "x_train": np.zeros(3)},
-            "both x_train and images",
-        ),
+        ({"images": np.zeros((2, 3, 8, 8), np.uint8), "labels": np.zeros(2)}, "labels of .* whole"),
+        ({"images": np.zeros((2, 3, 8, 8), np.uint8), "x_train": np.zeros(3)}, "both x_train and"),
         ({"images": np.array([None, 1])}, "is not an NPZ file of plain arrays: 'images' has Pyth"),
     ],
 )

@@ -39,17 +39,11 @@ LARGE = replace(sent(1, "b"), tensors={**MODEL.tensors, "weights.w": np.array([1
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (
-            sent(1, "b", v=[1.0]),
-            "Client 'b' sent 1 tensors that do not match the model's 2 weights",
-        ),
+        (sent(1, "b", v=[1.0]), "Client 'b' sent 1 tensors that do not match the model's 2"),
         (sent(1, "b", w=[1.0, 2.0], **{"n.running_mean": [0.0]}), "Client 'b' sent"),
         (sent(1, "b", w=[1.0]), "Client 'b' sent"),
         (sent(1, "b"), "Client 'b' sent"),
-        (
-            sent(1, "b", w=[np.nan], **{"n.running_mean": [0.0]}),
-            "Client 'b' sent NaN or infinity in weights.w",
-        ),
+        (sent(1, "b", w=[np.nan], **{"n.running_mean": [0.0]}), "Client 'b' sent NaN or infinity"),
         (LARGE, "Client 'b' sent weights.w as float64, not float32"),
     ],
 )
@@ -179,25 +173,6 @@ def test_fill_up_replaces_duplicates_only(gap, at):
     found = server.fill_up(Model(centers), np.array([[-1.0, 0.0]]), 3).centers
     unchanged = at[0] > 0 and gap > server.SAME
     np.testing.assert_array_equal(found[-1], [0.0, -1.0] if unchanged else [-1.0, 0.0])
-
-
-def test_report():
-    parts = [
-        Summary(
-            n,
-            np.zeros((0, 2)),
-            tensors={
-                "report.loss": np.array(loss),
-                "report.sizes": np.array(sizes),
-                "report.mean_projection": np.array(mean),
-            },
-        )
-        for n, mean, loss, sizes in ((1, [1.0, 0.0], 2.0, [1, 0]), (3, [1.0, 0.0], 6.0, [1, 2]))
-    ]
-    found = server.report(parts)
-    assert float(found["report.loss"]) == 5.0
-    assert found["report.sizes"].tolist() == [2, 2]
-    assert float(found["report.spread"]) == 0.0  # all projections are the same
 
 
 def test_centers_are_means_of_unit_projections(small, few):

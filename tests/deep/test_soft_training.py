@@ -1,7 +1,5 @@
 """Training with soft targets, at one client and in a federation."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 import torch
@@ -142,22 +140,6 @@ def test_training_with_soft_targets_is_repeatable(small, few, targets):
     assert torch.equal(trainer.weights.vector, once)
     trainer.weights.load(start)
     assert train(trainer, images, epochs=1, stored_share=0.5) != first
-
-
-@pytest.mark.usefixtures("shallow")
-@pytest.mark.parametrize("targets", ["swapped", pytest.param("teacher", marks=pytest.mark.long)])
-def test_soft_targets_compile(small, few, monkeypatch, targets):
-    quick = partial(torch.compile, backend="aot_eager_decomp_partition", fullgraph=True)
-    monkeypatch.setattr(torch, "compile", quick)
-    torch.compiler.reset()
-    results = []
-    for compiled in (False, True):
-        options = {"targets": targets, "small_crops": 1, "compile": compiled}
-        trainer = ready(small, few, **options)
-        results.append((float(trainer.loss().detach()), trainer._balance.running.clone()))
-    assert results[0][0] == pytest.approx(results[1][0], rel=1e-4)
-    torch.testing.assert_close(results[0][1], results[1][1])
-    assert not torch.equal(results[0][1], trainer._balance.wanted)  # it was updated
 
 
 # ---------------------------------------------------------------------------------- federations

@@ -41,21 +41,6 @@ def test_float32_does_not_round_to_tensor_float_32(small, monkeypatch, precision
     assert torch.backends.cudnn.allow_tf32 == rounds
 
 
-def test_images_of_64_pixels_are_learned(small, rng):
-    """Their first convolution halves them; all else is as for small ones."""
-    kinds = rng.integers(256, size=(4, 3, 8, 8), dtype=np.uint8).repeat(8, axis=2).repeat(8, axis=3)
-    noise = rng.integers(-20, 20, size=(32, 3, 64, 64))
-    images = np.clip(kinds[np.arange(32) % 4] + noise, 0, 255).astype(np.uint8)
-    deep = small(4, n_rounds=3, local_epochs=4, batch_size=8, clusterer="jigsaw")
-    states = list(deep.train(images, clients=np.arange(32) // 16))
-    losses = [state.numbers["loss"] for state in states]
-    assert losses[-1] < losses[0]
-    features = deep.load_model(states[-1].model).transform(images)
-    assert features.shape == (32, 64)
-    own = [np.ptp(features[np.arange(32) % 4 == kind], axis=0).mean() for kind in range(4)]
-    assert np.mean(own) < np.ptp(features, axis=0).mean()
-
-
 def train(trainer, images, **options):
     z = trainer.project(images, None)
     centers = [z[:k] for k in (4, 3)]

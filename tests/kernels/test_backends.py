@@ -9,11 +9,10 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, KFed, MatchAveraging
+from fedjigsaw import Jigsaw
 from fedjigsaw.errors import ExtraError, ParameterError
 from fedjigsaw.kernels import backends
 from fedjigsaw.kernels.backends import (
-    BatchBackend,
     HoldingBackend,
     SklearnBackend,
     default_backend,
@@ -89,27 +88,6 @@ class TestDefault:
         monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
         assert name_of(default_backend()) == "intelex"
 
-    def test_intelex_is_not_loaded_where_the_compiled_one_is_faster_anyway(self, monkeypatch):
-        def unexpected():
-            raise AssertionError
-
-        monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
-        monkeypatch.setattr(backends, "_intelex_kmeans", unexpected)
-        assert isinstance(default_backend(), BatchBackend)
-        assert default_backend().takes(400, 2, 2)
-        found = kmeans(X, 3, rng=np.random.default_rng(0))
-        assert sorted(found.centers.ravel()) == [0.5, 10.5, 20.0]
-
-    def test_which_plain_one_is_there_is_asked_where_it_matters(self, monkeypatch):
-        monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
-        monkeypatch.setattr(backends, "find_spec", lambda name: True)
-        ratios = {"intelex": 0.5, "sklearn": 2.0}
-        monkeypatch.setattr(backends, "speedup", lambda n, d, k, over: ratios[over])
-        monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
-        assert not default_backend().takes(400, 2, 2)
-        monkeypatch.setattr(backends, "_intelex_kmeans", missing)
-        assert default_backend().takes(400, 2, 2)
-
 
 def missing():
     raise ImportError
@@ -127,20 +105,6 @@ class TestLabels:
         init = np.array([[20.0], [0.0], [10.0]])
         labels = default_backend().labels(X, 3, weights=None, rng=rng, init=init, **OPTIONS)
         assert labels.tolist() == [1, 1, 2, 2, 0]
-
-
-def test_intelex_leaves_weighted_rows_to_sklearn(monkeypatch):
-    used = []
-
-    def intelex(k, *, n_jobs, **options):
-        used.append(n_jobs)
-        return KMeans(k, **options)
-
-    monkeypatch.setattr(backends, "_intelex_kmeans", lambda: intelex)
-    for weights in (None, np.ones(5)):
-        rng = np.random.default_rng(0)
-        backends.IntelexBackend().labels(X, 3, weights=weights, rng=rng, **OPTIONS)
-    assert used == [1]
 
 
 class TestExplicit:
@@ -191,26 +155,6 @@ print("numba" in sys.modules)
         assert backend.calls == [{"max_iter": 3}]
         own = settle_clouds(*clouds)
         assert settle_clouds(*clouds, backend=OneCluster()).tolist() == own.tolist()
-
-    @pytest.mark.parametrize(
-        "method",
-        [
-            CentralKMeans(3),
-            FeCA(3),
-            FuzzyCMeans(3, version=2),
-            Jigsaw(3),
-            KFed(3),
-            KFed(3, n_local_clusters={"a": 3}),
-            MatchAveraging(3),
-        ],
-        ids=str,
-    )
-    @pytest.mark.filterwarnings("ignore::fedjigsaw.errors.FewerClustersWarning")
-    def test_methods_pass_theirs_on(self, method):
-        method.backend = OneCluster()
-        method.fit_clients({"a": X})
-        assert method.backend.calls
-        assert "backend" not in method.get_params()
 
     def test_a_server_settles_clouds_and_finds_nearest_centers_with_it(self):
         jigsaw = Jigsaw(2, patience=0, random_state=0)

@@ -2,9 +2,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from fedjigsaw.kernels import clouds
-from fedjigsaw.kernels.clouds import _bisectors, settle_clouds
-from fedjigsaw.kernels.compiled import installed
+from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.metrics import inertia
 
@@ -76,19 +74,3 @@ def test_equal_centers_stay_finite():
     X = np.array([[0.0], [1.0]])
     found = settle_clouds(X, np.ones(2), np.ones(2), np.array([[0.5], [0.5], [9.0]]))
     assert np.isfinite(found).all()
-
-
-def test_distance_to_the_plane():
-    own, other, squared, h = _bisectors(np.array([[1.0, 5.0]]), np.array([[0.0, 5.0], [4.0, 5.0]]))
-    assert (own[0], other[0], squared[0], h[0]) == (0, 1, 1.0, 1.0)
-
-
-@pytest.mark.skipif(not installed(), reason="needs numba")
-def test_compiled_code_divides_clouds_in_the_same_way():
-    rng = np.random.default_rng(0)
-    X, counts, centers = rng.normal(size=(700, 5)), rng.uniform(1, 9, 700), rng.normal(size=(9, 5))
-    widths = rng.choice([0.0, 0.01, 0.5, 30.0], 700)
-    plain = clouds._divided(X, counts, widths, centers, fast=False)
-    quick = clouds._divided(X, counts, widths, centers, fast=True)
-    for one, other in zip(plain, quick, strict=True):
-        assert other == pytest.approx(one)

@@ -13,12 +13,8 @@ from sklearn.cluster import KMeans
 from fedjigsaw._steps import listening
 from fedjigsaw.kernels import compiled
 from fedjigsaw.kernels.backends import (
-    IntelexBackend,
     NumbaBackend,
-    SizedBackend,
-    SklearnBackend,
 )
-from fedjigsaw.kernels.compiled import sizes
 from fedjigsaw.kernels.kmeans import Problem, kmeans, kmeans_many, nearest_centers, settle_many
 from fedjigsaw.kernels.warm import compile_kernels
 
@@ -126,17 +122,6 @@ def test_objective_is_that_of_sklearn(shape):
     assert np.mean(ours) <= 1.02 * np.mean(theirs)
 
 
-@pytest.mark.parametrize("n", [60, 3000])
-def test_a_weight_acts_as_copies(n):
-    X = blobs(n, 2, 3)
-    weights = np.random.default_rng(2).integers(1, 4, size=n)
-    rng = np.random.default_rng(0)
-    weighted = kmeans(X, 3, rng=rng, weights=weights.astype(float), backend=NUMBA)
-    copies = kmeans(np.repeat(X, weights, axis=0), 3, rng=rng, backend=NUMBA)
-    np.testing.assert_allclose(weighted.inertia, copies.inertia, rtol=1e-3)
-    np.testing.assert_allclose(weighted.centers, copies.centers, atol=0.05)
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=30),
@@ -153,41 +138,6 @@ def test_as_many_clusters_as_distinct_rows_and_none_empty(values, k, offset, see
     assert found.counts.sum() == len(values)
     if k >= distinct:
         assert found.inertia == 0.0
-
-
-@pytest.mark.parametrize("n", [300, 5000])
-def test_few_distinct_rows_among_many(n):
-    X = np.repeat([[0.0, 1.0], [5.0, 5.0], [1e3, -2.0]], n // 3, axis=0)
-    found = kmeans(X, 8, rng=np.random.default_rng(0), backend=NUMBA)
-    assert found.centers.tolist() == [[0.0, 1.0], [5.0, 5.0], [1e3, -2.0]]
-
-
-@pytest.mark.parametrize("n", [50, 4000])
-def test_rows_far_from_the_origin(n):
-    X = blobs(n, 2, 3)
-    near = kmeans(X, 3, rng=np.random.default_rng(0), backend=NUMBA)
-    far = kmeans(X + 1e7, 3, rng=np.random.default_rng(0), backend=NUMBA)
-    np.testing.assert_allclose(far.inertia, near.inertia, rtol=1e-6)
-
-
-@pytest.mark.parametrize("n", [50, 4000])
-def test_separate_clusters_are_found_and_max_iter_is_kept(n):
-    X = np.arange(n)[:, None] % 4 * 100.0 + np.random.default_rng(0).normal(size=(n, 1))
-    found = kmeans(X, 4, rng=np.random.default_rng(0), backend=NUMBA)
-    assert found.counts.tolist() == [n // 4 + (n % 4 > j) for j in range(4)]
-    hasty = kmeans(blobs(n, 2, 9), 9, rng=np.random.default_rng(0), max_iter=1, backend=NUMBA)
-    patient = kmeans(blobs(n, 2, 9), 9, rng=np.random.default_rng(0), backend=NUMBA)
-    assert patient.inertia <= hasty.inertia
-
-
-@pytest.mark.parametrize("n", [50, 4000])
-def test_from_given_centers_it_ends_where_sklearn_does(n):
-    X = blobs(n, 3, 5) + 1e3
-    init = X[:5] + np.arange(5)[:, None]
-    ours = kmeans(X, 5, rng=np.random.default_rng(0), init=init, tol=0, backend=NUMBA)
-    theirs = kmeans(X, 5, rng=np.random.default_rng(0), init=init, tol=0, backend=SklearnBackend())
-    np.testing.assert_allclose(ours.inertia, theirs.inertia, rtol=1e-9)
-    np.testing.assert_allclose(ours.centers, theirs.centers, rtol=1e-9)
 
 
 def test_given_centers_without_rows_get_some():
@@ -219,33 +169,6 @@ def test_equal_values_have_no_spread_however_large(n):
     found = kmeans(X, 3, rng=np.random.default_rng(0), backend=NUMBA)
     assert found.centers.tolist() == [[-8.1e79, -8.1e79]]
     assert found.sse.tolist() == [0.0]
-
-
-def test_a_backend_by_size_takes_the_faster_one(monkeypatch):
-    measured = np.log([[50, 2, 3], [5000, 2, 3]])
-    ratios = {"sklearn": [9.0, 0.5], "intelex": [0.9, 0.96]}
-    monkeypatch.setattr(sizes, "_table", lambda over: (measured, ratios[over]))
-    sizes.speedup.cache_clear()
-    try:
-        backend = SizedBackend(SklearnBackend())
-        assert backend.takes(40, 2, 3)
-        assert not backend.takes(4000, 2, 3)
-        beside_intelex = SizedBackend(IntelexBackend())
-        assert not beside_intelex.takes(40, 2, 3)
-        assert beside_intelex.takes(4000, 2, 3)  # as good as equal
-        small, large = blobs(50, 2, 3), blobs(5000, 2, 3)
-        pair = [Problem(X, 3, np.random.default_rng(0)) for X in (large, small)]
-        mixed = bits(kmeans_many(pair, backend=backend))
-        plain = kmeans(large, 3, rng=np.random.default_rng(0), backend=SklearnBackend())
-        quick = kmeans(small, 3, rng=np.random.default_rng(0), backend=NUMBA)
-        assert mixed == bits([plain, quick])
-    finally:
-        sizes.speedup.cache_clear()
-
-
-def test_the_table_of_sizes_has_clear_winners():
-    assert compiled.installed()
-    assert sizes.speedup(50, 2, 15) > 10 > sizes.speedup(2500, 512, 60)
 
 
 def test_it_works_where_no_folder_can_be_written(tmp_path):

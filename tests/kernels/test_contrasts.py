@@ -1,12 +1,9 @@
 """What sets clusters apart: differences by hand, and against pandas on the pooled rows."""
 
-import sys
-
 import numpy as np
 import pytest
 
 from fedjigsaw.columns.schema import OTHER
-from fedjigsaw.errors import ExtraError
 from fedjigsaw.kernels.contrasts import contrasts, profile_frame, sets_apart
 from fedjigsaw.kernels.profiles import Collector, Profile
 
@@ -97,12 +94,6 @@ def test_rare_levels_together_are_not_named():
     levels, counts = {"ward": ("a", OTHER)}, {"ward": [[90, 10], [10, 90]]}
     profile = Profile((), none.astype(int), none, none, levels, counts)
     assert [o.category for o in sets_apart(o for o in contrasts(profile) if o.cluster)] == ["a"]
-
-
-def test_without_pandas_the_error_names_the_remedy(monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ExtraError, match="pip install pandas"):
-        profile_frame(Profile(("a",), [[1]], [[1.0]], [[0.0]], {}, {}))
 
 
 def test_noise_makes_differences_less_sure():

@@ -102,12 +102,3 @@ def test_a_tree_finds_the_same_groups(monkeypatch, d):
     found = group_by_radius(centers, radii)
     assert used
     assert [group.tolist() for group in found] == [group.tolist() for group in expected]
-
-
-def test_a_tree_is_used_for_small_circles_only():
-    rng = np.random.default_rng(0)
-    centers = rng.normal(size=(2000, 12))
-    assert grouping._are_sparse(centers, np.full(2000, 0.1))
-    assert not grouping._are_sparse(centers, np.full(2000, 2.0))  # most leaves are near
-    heaps = np.repeat(rng.normal(size=(10, 12)), 200, axis=0)
-    assert not grouping._are_sparse(heaps, np.full(2000, 0.1))  # most centers are inside

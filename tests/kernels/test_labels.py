@@ -40,16 +40,3 @@ def test_neither_blocks_nor_threads_change_a_bit(rng, monkeypatch, n_rows, n_thr
     parts = nearest_centers(X, centers, n_threads=n_threads)
     assert (whole[0] == parts[0]).all()
     assert (whole[1] == parts[1]).all()
-
-
-def test_an_error_in_a_thread_is_raised(rng, monkeypatch):
-    monkeypatch.setattr(module, "block_rows", lambda k, d: 7)
-    with pytest.raises(ValueError, match="shape"):
-        nearest_centers(rng.normal(size=(50, 2)), rng.normal(size=(4, 3)), n_threads=2)
-
-
-@pytest.mark.parametrize(("k", "d"), [(1, 1), (15, 2), (20, 16), (100, 128), (10_000, 2), (5, 1e5)])
-def test_blocks_have_bounded_memory(k, d):
-    rows = module.block_rows(k, int(d))
-    assert rows >= 1
-    assert rows * (k + 2 * d) <= 2**23

@@ -2,7 +2,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.spatial.distance import cdist
 
 from fedjigsaw.kernels import local_solutions
 from fedjigsaw.kernels.kmeans import partition_of
@@ -172,27 +171,3 @@ class TestMany:
             assert (keep[after.labels[stays]] == before.labels[stays]).all()
             n_dropped += len(before.centers) - len(keep)
         assert n_dropped > 0
-
-    def test_without_dropping_all_centers_stay(self, rng):
-        found = self.solutions(rng, 2)
-        for before, (after, radii) in zip(found, refine_many(found, drop=False), strict=True):
-            assert after is before
-            assert radii.tobytes() == empirical_radii(before.centers, before.extents).tobytes()
-
-    def test_a_row_without_weight_has_no_label(self):
-        """The cluster between 10 and 20 is dropped; the row of weight zero had no label before."""
-        X, labels = np.array([[-1.0], [0], [1], [10], [20]]), np.array([0, 0, 1, 2, 2])
-        found = partition_of(X, labels)
-        found = type(found)(**{**vars(found), "labels": np.append(found.labels, -1)})
-        ((after, _),) = refine_many([found])
-        assert after.labels.tolist() == [0, 0, 1, -1, -1, -1]
-
-    def test_distances_are_those_of_scipy(self, rng):
-        """To rounding: bits of scipy depend on how it was compiled."""
-        centers = rng.normal(size=(9, 17)) + 1e6
-        extents = np.full(9, np.inf)
-        nearest = np.sort(cdist(centers, centers), axis=1)[:, 1]
-        assert np.allclose(empirical_radii(centers, extents), nearest / 2, rtol=1e-12)
-
-    def test_nobody(self):
-        assert refine_many([]) == []

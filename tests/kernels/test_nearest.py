@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from fedjigsaw.kernels import nearest as kernel
-from fedjigsaw.kernels.backends import NumbaBackend, SklearnBackend
 from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import label_sums
 from fedjigsaw.kernels.matching import pairwise_distances
@@ -72,13 +71,3 @@ def test_the_number_of_threads_changes_no_bit(monkeypatch):
         found.append([np.asarray(result).tobytes() for result in results])
     assert found[0] == found[1] == found[2]
     assert started == [2, 2, 2, 5, 5, 5]
-
-
-def test_the_environment_switches_compiled_code_off(monkeypatch):
-    monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
-    assert not kernel.compiles(10**6, 100)
-    assert kernel.compiles(10**6, 100, backend=NumbaBackend()) == installed()
-    monkeypatch.setenv("FEDJIGSAW_BACKEND", "auto")
-    assert kernel.compiles(10**6, 100) == installed()
-    assert not kernel.compiles(10**6, 100, backend=SklearnBackend())
-    assert not kernel.compiles(100, 10)  # loading it would take longer

@@ -16,7 +16,7 @@ from fedjigsaw import (
 )
 from fedjigsaw.choice.shapes import local_labels
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.kmeans import Problem, kmeans_many, partition_of, settle_many
+from fedjigsaw.kernels.kmeans import Problem, partition_of
 from fedjigsaw.methods.kfed import cluster_many, core_means, farthest_first, project
 
 
@@ -98,34 +98,6 @@ class TestClient:
         X = np.array([[0.0], [1.0], [4.6], [10.0], [11.0]])
         (found,) = cluster_many([Problem(X, 2, np.random.default_rng(0))], n_init=5)
         assert found.centers.ravel().tolist() == pytest.approx([5.6 / 3, 10.5])
-
-    @pytest.fixture
-    def calls(self, monkeypatch):
-        """The shape of the rows of each search, and where the second one starts."""
-        seen = []
-
-        def first(problems, **options):
-            seen.append((problems[0].X.shape, None))
-            return kmeans_many(problems, **options)
-
-        def second(problems, starts, **options):
-            seen.append((problems[0].X.shape, starts[0]))
-            return settle_many(problems, starts, **options)
-
-        monkeypatch.setattr("fedjigsaw.methods.kfed.kmeans_many", first)
-        monkeypatch.setattr("fedjigsaw.methods.kfed.settle_many", second)
-        return seen
-
-    def test_first_in_the_subspace_then_on_the_rows(self, calls):
-        X = np.random.default_rng(0).normal(size=(50, 6))
-        cluster_many([Problem(X, 3, np.random.default_rng(0))], n_init=1)
-        assert [shape for shape, _ in calls] == [(50, 3), (50, 6)]
-
-    def test_only_the_core_starts(self, calls):
-        """4.6 is 2.7 from its own center and 5.9 from the other: not three times closer."""
-        X = np.array([[0.0], [1.0], [4.6], [10.0], [11.0]])
-        cluster_many([Problem(X, 2, np.random.default_rng(0))], n_init=5)
-        assert sorted(calls[1][1].ravel()) == [0.5, 10.5]
 
     def test_cores_are_those_of_a_literal_reading(self, rng):
         """Clients of unequal sizes, one of them with clusters that have no core."""

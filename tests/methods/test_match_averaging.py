@@ -86,7 +86,5 @@ def test_fewer_distinct_rows_than_clusters():
 
 
 def test_more_centers_than_clusters_are_refused_not_dropped():
-    with pytest.raises(
-        MessageError, match="client '1' must be at most the number of clusters, 2; got 3"
-    ):
+    with pytest.raises(MessageError, match="client '1'"):
         aggregate([[0.0], [1.0]], [[0.0], [1.0], [50.0]])

@@ -50,15 +50,6 @@ def test_a_promise_is_kept_with_the_noise_of_the_operating_system(mechanism):
     assert 0.5 < np.std([*values[0], *(values[1] - values[1].mean())]) < 1.7
 
 
-def test_rows_are_pooled():
-    one, two = (audit("shared", 0.5, 200, seed) for seed in (0, 1))
-    assert one["with"] != two["with"]
-    pooled = verdict([one, two])
-    assert pooled.runs == 800
-    assert min(verdict([one]).mu, verdict([two]).mu) < pooled.mu
-    assert pooled.mu < max(verdict([one]).mu, verdict([two]).mu)
-
-
 def test_bounds_by_hand():
     none, all_ = np.zeros(5, dtype=int), np.full(5, 1000)
     # 1000 of 1000 right, 0 wrong, 5 thresholds: 1 - 0.0025^(1/1000) = 0.00597 at most

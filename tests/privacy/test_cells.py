@@ -16,7 +16,7 @@ from fedjigsaw.errors import (
     UncertainNumberWarning,
 )
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.privacy.cells import CellsError, Expected, seen_through
+from fedjigsaw.privacy.cells import CellsError, Expected
 from fedjigsaw.trust.received import receive
 
 K, N_SITES = 15, 10
@@ -189,10 +189,6 @@ class TestNumberOfClusters:
     def test_with_enough_rows_it_is_sure(self):
         model = fitted(100_000, private(cells="own"), k="auto")
         assert (model.n_clusters_, model.k_confidence_ > 0.9) == (K, True)
-
-    def test_twice_as_many_must_be_seen(self):
-        assert seen_through(20.0, "own", 2) == 1.0
-        assert seen_through(20.0, "shared", 8) < 0.5 < seen_through(60.0, "shared", 8)
 
 
 def test_rows_left_out_at_few_sites_count():

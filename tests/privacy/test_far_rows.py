@@ -61,7 +61,7 @@ def test_in_a_file():
 
 
 def test_a_fit_without_a_guard_tells():
-    with pytest.warns(FarRowsWarning, match="Row 500 "):
+    with pytest.warns(FarRowsWarning, match="Row 500"):
         Jigsaw(4, random_state=0).fit(rows_with(1000.0))
 
 

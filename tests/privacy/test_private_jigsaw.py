@@ -82,7 +82,7 @@ def test_a_round_beyond_the_last_has_no_share_of_the_budget(number):
     X, _ = rows_of(300)
     client = Client("bern", X, Jigsaw(3), privacy=private())
     model = Jigsaw(3, random_state=0).fit(X).model_
-    with pytest.raises(ParameterError, match="round of a question must be below the number of"):
+    with pytest.raises(ParameterError, match="round of a question"):
         client.answer(Broadcast(number, 0, model))
 
 
@@ -152,17 +152,17 @@ def test_shared_cells_of_too_few_rows_are_an_error():
 
 def test_what_cannot_be_private_says_so():
     X, _ = rows_of(300)
-    with pytest.raises(ParameterError, match="'feca' has no differential privacy. Use jigsaw"):
+    with pytest.raises(ParameterError, match="'feca' has no differential privacy"):
         FeCA(3).fit(X, privacy=private())
     with pytest.raises(ParameterError, match="cells='shared' requires n_rounds=1"):
         Jigsaw(3, n_rounds=2).fit(X, privacy=private(cells="shared"))
-    with pytest.raises(ParameterError, match="number of centers of Jigsaw must be at most 2048"):
+    with pytest.raises(ParameterError, match="number of centers of Jigsaw"):
         Jigsaw(3, n_local_clusters=8192).fit(X, privacy=private(cells="shared"))
-    with pytest.raises(ParameterError, match="number of centers of Jigsaw must be at most 2048"):
+    with pytest.raises(ParameterError, match="number of centers of Jigsaw"):
         Jigsaw(3, n_local_clusters=5000).fit(X, privacy=private())
     with pytest.raises(ParameterError, match="far narrower than those of another"):
         Jigsaw(3).fit(X, privacy=private(bounds=([-1, -1e-6], [1, 1e-6])))
-    with pytest.raises(ParameterError, match="privacy of Jigsaw must be a Privacy or None; got 1"):
+    with pytest.raises(ParameterError, match="privacy of Jigsaw"):
         Jigsaw(3).fit(X, privacy=1.0)
     with pytest.raises(ParameterError, match="two lists of 2, one number per column"):
         Jigsaw(3).fit(X, privacy=private(bounds=([0, 0, 0], [1, 1, 1])))

@@ -38,11 +38,6 @@ def test_cells_depend_on_the_bounds_alone_and_are_even():
     assert np.array_equal(shared_cells((1.0, 0.5), 32)[0], centers)
 
 
-def test_cells_of_single_points_have_a_radius(monkeypatch):
-    monkeypatch.setattr("fedjigsaw.privacy.shared_cells.POINTS", 2**8)
-    assert shared_cells.__wrapped__((1.0, 1.0), 2**8)[1] > 0
-
-
 def test_tables_add_up_to_that_of_all_rows():
     rows = np.random.default_rng(1).uniform(0, 10, (400, 2))
     whole = add_up([table(rows)])
@@ -78,7 +73,7 @@ def test_tables_of_other_cells_are_refused():
     with pytest.raises(MessageError, match="use different shared cells"):
         add_up([table([[2.0, 2.0]]), other])
     plain = Summary(5, [[0.0, 0.0]], counts=[5], client="bern")
-    with pytest.raises(MessageError, match="cells of client 'bern' must be finite, of shape"):
+    with pytest.raises(MessageError, match="cells of client 'bern'"):
         add_up([table([[2.0, 2.0]]), plain])
 
 

@@ -139,36 +139,6 @@ def test_numbers_on_the_map_do_not_overlap_on_any_screen(tab, pages):
     assert 10 < found[360][0] < found[1440][0] <= 50
 
 
-def test_the_boxes_of_wide_tables_scroll(tab, pages):
-    tab.show(360).open(pages["large"])
-    moved = tab.evaluate(
-        "(() => { const box = document.querySelector('.tall'); box.scrollLeft = 300;"
-        " const name = box.querySelector('tbody th').getBoundingClientRect().left;"
-        " return [box.scrollLeft, name - box.getBoundingClientRect().left]; })()"
-    )
-    assert moved[0] == 300
-    assert 0 <= moved[1] < 3  # names of columns stay
-
-
-# of each box: whether there is more than fits, whether it says so, and whether it fades out
-HINTS = """[...document.querySelectorAll(".scroll")].filter(e => e.checkVisibility()).map(e => [
-  e.scrollWidth > e.clientWidth, parseFloat(getComputedStyle(e, "::after").fontSize) > 10,
-  getComputedStyle(e).getPropertyValue("--fade") !== "0px"])"""
-
-
-def test_a_table_that_is_cut_says_so(tab, pages):
-    tab.show(390).open(pages["plain"])
-    narrow = tab.evaluate(HINTS)
-    assert [True, True, True] in narrow
-    wide = tab.show(1440).evaluate(HINTS)
-    assert [False, False, False] in wide
-    for cut, told, fades in narrow + wide:
-        assert cut == told == fades
-    tab.show(390).evaluate("document.querySelectorAll('.scroll').forEach(e => e.scrollLeft = 9999)")
-    ends = tab.evaluate(f"new Promise(r => setTimeout(() => r({HINTS}), 200))")
-    assert not any(fades for _, _, fades in ends)  # the last column is read as well as the others
-
-
 def test_hostile_names_are_shown_as_text(tab, pages):
     tab.show(1440).open(pages["hostile"])
     text = tab.evaluate("document.body.textContent")

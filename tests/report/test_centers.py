@@ -6,16 +6,11 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from fedjigsaw import FederatedPreparation, sites
-from fedjigsaw.cli import app
-from fedjigsaw.columns.schema import Schema, to_days
-from fedjigsaw.io import formats
-from fedjigsaw.io.frames import from_frame
+from fedjigsaw import FederatedPreparation
+from fedjigsaw.columns.schema import Schema
 from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.report.centers import centers_table, read_centers
-from fedjigsaw.report.inspection import describe
+from fedjigsaw.report.centers import read_centers
 
 SCHEMA = Schema.from_dict(
     {
@@ -118,46 +113,3 @@ def test_centers_without_a_schema_are_numbers():
     scaler = Scaler(("x", "y"), np.array([1.0, 2.0]), np.array([2.0, 4.0]))
     (center,) = read_centers(np.array([[1.0, 0.5]]), ("x", "y"), scaler)
     assert {n: (r.value, r.text) for n, r in center.items()} == {"x": (3.0, "3"), "y": (4.0, "4")}
-
-
-def test_inspect_shows_files_of_a_prepared_table_in_own_units(tmp_path):
-    frame, _ = make()
-    table = from_frame(frame)
-    stats = sites.measure(table, client="bern", schema=SCHEMA, min_rows=5)
-    scaler = sites.common_scaler({"bern": stats}, schema=SCHEMA)
-    summary = sites.summarize(table, 2, client="bern", scaler=scaler)
-    model = sites.aggregate({"bern": summary}, 2)
-    for content, name in ((stats, "stats"), (summary, "summary"), (model, "model")):
-        formats.save(content, tmp_path / name)
-    formats.save_scaler(scaler, tmp_path / "scaler.json")
-
-    def shown(name, *options):
-        done = CliRunner().invoke(app, ["inspect", str(tmp_path / name), *options])
-        assert done.exit_code == 0, done.output
-        return done.output if options else " ".join(done.output.split())
-
-    rows = (frame["sex"] == "female").sum()
-    text = shown("stats")
-    assert f"sex: female: {rows} rows ({100 * rows / len(frame):.0f} %)" in text
-    assert f"age: (missing): {frame['age'].isna().sum()} rows" in text
-    assert "lab: quantiles, as the means of" in text
-    assert f"Made by schema {SCHEMA.fingerprint}" in text
-    text = shown("scaler.json")
-    assert "A preparation for 7 columns" in text
-    fill = frame["age"].mean()
-    assert f"age: number in years, (age - {fill:.6g}) / " in text
-    assert f", weight 2; {fill:.6g} (common mean) for missing values, and an indicator" in text
-    assert "pooled as (other), since rare: diverse" in text
-    assert "dose: number in mg, (log(1 + dose) - " in text
-    assert "(common median) for missing values" in text
-    assert "Not clustered, but shown in profiles: hair. Ignored: note." in text
-    for name, content in (("summary", summary), ("model", model)):
-        text, found = shown(name), json.loads(shown(name, "--json"))
-        centers = [cluster["center"] for cluster in found["clusters"]]
-        for center, expected in zip(centers, centers_table(content), strict=True):
-            assert center == {n: one.to_dict() for n, one in expected.items()}
-            assert f"age {center['age']['text']}; dose {center['dose']['text']}; lab" in text
-        assert "geometric means, of 1 + value: dose" in text
-        assert "Columns (7 as" in text
-    assert "age: (missing)" not in "\n".join(describe(model, 1))
-    assert to_days(frame["seen"].min().date()) <= centers[0]["seen"]["value"]

@@ -8,9 +8,7 @@ from fedjigsaw.messages import Model
 from fedjigsaw.report.number import (
     describe_choice,
     describe_number,
-    number_notes,
     number_values,
-    why_not_the_best,
 )
 from report_files import k_findings
 
@@ -23,12 +21,6 @@ def model_of(k, best=None, **findings):
     curve = np.column_stack([numbers, 100 / numbers, -10.0 * abs(numbers - (best or k)) + 0.0])
     tensors = {"k_curve": curve, **k_findings(k, **findings).tensors()}
     return Model(np.eye(k, 3), "jigsaw", {}, ("age", "dose", "stay"), tensors)
-
-
-def test_a_sure_number_is_a_line():
-    assert list(describe_number(model_of(3))) == [
-        "Number of clusters: 3 clusters (confidence 0.98)."
-    ]
 
 
 def test_a_doubtful_number_is_said_to_be_one():
@@ -48,13 +40,6 @@ def test_advice_names_the_columns():
     assert len(advice) == 1  # that rows lie outside of a single cluster says nothing
 
 
-def test_advice_names_options():
-    model = model_of(3, background=0.1)
-    shown = "About 10% of the rows lie outside of all clusters. -p noise=true labels them -1."
-    assert list(describe_number(model))[1:] == [f"- {shown}"]
-    assert number_values(model)["advice"] == [shown]
-
-
 def test_a_given_number_needs_no_words():
     given = Model([[0.0]], "jigsaw", {}, ("x",))
     assert list(describe_number(given)) == list(describe_choice(given)) == []
@@ -68,21 +53,3 @@ def test_values():
     assert found["sentence"].startswith("3 clusters (confidence 0.30); 2 is about as good")
     assert found["advice"] == []
     assert number_values(model_of(1))["closest"] is None
-
-
-def test_the_best_index_need_not_be_chosen():
-    (text,) = why_not_the_best(model_of(3, best=5))
-    assert text.startswith("5 has the best index, but some of these 5 clusters have no valley")
-    assert f"- {text}" in describe_choice(model_of(3, best=5))
-    assert list(why_not_the_best(model_of(3))) == []
-
-
-def test_numbers_with_the_best_index_are_listed():
-    *_, last = describe_choice(model_of(3, best=5))
-    assert last.startswith("  best k: index (minus BIC; the best has 0): 5: 0; 4: -10; 6: -10")
-    assert "- Runner-up: 4." in describe_choice(model_of(3))
-
-
-def test_notes_of_a_comparison():
-    rows = [{"method": "jigsaw", "k": number_values(model_of(2))}, {"method": "feca"}]
-    assert list(number_notes(rows)) == ["Jigsaw: 2 clusters (confidence 0.98)."]

@@ -16,12 +16,11 @@ from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.messages import Model
 from fedjigsaw.report.page.build import build_report
 from fedjigsaw.report.page.charts import cluster_map, to_svg
-from fedjigsaw.report.page.geometry import directions_in_words, project
+from fedjigsaw.report.page.geometry import project
 from fedjigsaw.report.page.render import render_page
 from fedjigsaw.report.page.run import read_run
 from fedjigsaw.report.page.view import Absent
@@ -34,23 +33,6 @@ MOMENTS = ("mean", "sum_of_squares")
 
 def built(paths, **options):
     return build_report(read_run(paths), today=TODAY, **options)
-
-
-def test_one_site_is_one_site(tmp_path):
-    model, *scores = write_run(tmp_path)
-    assert "One site sent 1 score, " in rendered([model, scores[0]])
-    assert "The sites sent 2 scores, " in rendered([model, *scores[:2]])
-
-
-def test_a_region_is_several_sites(tmp_path):
-    rng = np.random.default_rng(0)
-    tables = {name: from_array(rng.random((50, 2))) for name in "ab"}
-    files = {name: sites.summarize(table, 2, client=name) for name, table in tables.items()}
-    north, model = sites.aggregate_region(files, 2, client="north")
-    formats.save(north, tmp_path / "north.summary")
-    formats.save(model, tmp_path / "model")
-    page = rendered([tmp_path / "model", tmp_path / "north.summary"])
-    assert "The sites sent 1 summary, " in page
 
 
 def rendered(paths, **options):
@@ -115,32 +97,11 @@ class TestNumbers:
                 assert found == pytest.approx(model.model.centers[i, j], abs=0.051)
                 assert np.sign(cell.shade) in (0, np.sign(model.model.centers[i, j]))
 
-    def test_columns_in_which_clusters_differ_most_come_first(self, tmp_path):
-        paths = write_run(tmp_path)
-        centers = formats.load(paths[0], ModelFile).model.centers
-        order = np.argsort(-np.abs(centers).max(axis=0))
-        assert [row.name for row in built(paths).heat.rows] == [COLUMNS[j] for j in order]
-
     def test_bytes_are_those_of_the_files(self, tmp_path):
         paths = write_run(tmp_path)
         *files, total = built(paths).left.rows
         assert [row[-1] for row in files] == [f"{path.stat().st_size:,}" for path in paths[1:]]
         assert total[-1] == f"{sum(path.stat().st_size for path in paths[1:]):,}"
-
-    def test_many_sites_share_one_color(self, tmp_path):
-        clients = [f"site {i:02}" for i in range(12)]
-        page = built(write_run(tmp_path, clients=clients))
-        assert len(page.sizes.legend) == 7
-        assert page.sizes.legend[-1] == (6, "6 other sites")
-        assert len(page.sizes.sites) == 12
-
-    def test_very_many_sites_share_a_column_of_the_table(self, tmp_path):
-        page = built(write_run(tmp_path, clients=[f"site {i:02}" for i in range(60)]))
-        assert page.sizes.sites[-1] == "54 other sites"
-        for row in page.sizes.rows:
-            assert sum(int(n.replace(",", "")) for n in row.by_site) == int(
-                row.rows.replace(",", "")
-            )
 
 
 SCHEMA = Schema(
@@ -288,62 +249,6 @@ class TestProfiles:
         page = built(paths)
         assert {row.missing for row in page.heat.rows if row.name in COLUMNS} == {"0 %"}
 
-    def test_other_categories_are_no_finding(self, tmp_path):
-        paths = write_run(tmp_path, k=3, levels=("a", "b", "(other)"))
-        page = built(paths)
-        rows = {row.name: row for row in page.heat.rows}
-        other = rows["kind: (other), rare categories together"]
-        assert {cell.text for cell in other.cells} == {""}
-        told = " ".join(Elements(rendered(paths)).text.split())
-        assert told.count("of yes and no, are rounded to a multiple of 5.") == 2
-        assert "rounded to about their sampling error" in told
-
-    def test_other_categories_that_no_row_has_are_not_shown(self, tmp_path):
-        paths = write_run(tmp_path, k=3, levels=("a", "b", "(other)"))
-        for path in paths[1:]:
-            score = formats.load(path, Score)
-            counts = {"kind": score.profile.level_counts["kind"] * [1, 1, 0]}
-            formats.save(replace(score, profile=replace(score.profile, level_counts=counts)), path)
-        page = built(paths)
-        names = [row.name for row in page.heat.rows]
-        assert [name for name in names if name.startswith("kind")] == ["kind: a", "kind: b"]
-
-    def test_exact_shares_need_no_excuse(self, tmp_path):
-        paths = write_run(tmp_path, k=3, levels=("a", "(other)"))
-        for path in paths[1:]:
-            score = formats.load(path, Score)
-            formats.save(replace(score, profile=replace(score.profile, min_cluster_size=1)), path)
-        assert built(paths).heat.about_shares == ""
-
-    def test_sites_without_a_profile_are_named(self, mixed, tmp_path):
-        files, _ = mixed
-        score = formats.load(files[-1], Score)
-        formats.save(replace(score, profile=None), tmp_path / "lyon.score")
-        page = built([*files[:-1], tmp_path / "lyon.score"])
-        assert any("scores of lyon have no profiles" in line for line in page.trust)
-
-
-class TestOneSiteOnly:
-    def test_few_rows_of_other_sites_are_no_contradiction(self, tmp_path):
-        paths = write_run(tmp_path)
-        model = formats.load(paths[0], ModelFile)
-        tensors = model.model.tensors | {"support_clients": np.array([1, 3, 1, 3, 3])}
-        model = replace(model, model=replace(model.model, tensors=tensors))
-        formats.save(model, paths[0])
-        told = built(paths[:1]).trust
-        assert any(line.startswith("Clusters 0 and 2 have rows of one site only") for line in told)
-        for path in paths[1:]:
-            score = formats.load(path, Score)
-            counts = score.counts * np.array([path == paths[1], 1, 1, 1, 1])
-            name = formats.fingerprint(formats.encode(model))
-            formats.save(replace(score, model=name, counts=counts), path)
-        page = built(paths)
-        assert any(line.startswith("Cluster 0 has rows of one site only") for line in page.trust)
-        words = "Cluster 2 is found in the summary of one site only; the few rows of other sites"
-        assert any(line.startswith(words) for line in page.trust)
-        assert "1 cluster is found at one site only." in page.short
-        assert "the sizes above, from the scores, count each row by itself" in page.support.caption
-
 
 class TestMap:
     def test_two_columns_are_shown_as_they_are(self, rng):
@@ -357,19 +262,6 @@ class TestMap:
         centers = np.array([[0.0, 0, 0], [9, 0, 0], [0, 9, 0], [0, 0, 9]])
         found = project(centers, np.array([100.0, 100, 100, 1e-6]))
         np.testing.assert_allclose(found.axes[:, 2], 0, atol=1e-4)
-
-    def test_directions_are_named_after_values(self):
-        centers = np.array([[0.0, 0, 0], [4, 0, 5], [0, 4, 0]])
-        names = ("weight", "age", "weight: (missing)")
-        told = directions_in_words(project(centers, np.ones(3)), names, (), {names[2]})
-        assert told[0] == "Further to the right: more weight and less age."
-        assert len(told) == 2
-        assert "(missing)" not in told[1]
-
-    def test_two_clusters_differ_in_one_direction(self, rng):
-        found = project(rng.normal(size=(2, 5)), np.array([3.0, 1.0]))
-        (told,) = directions_in_words(found, tuple("abcde"))
-        assert told.startswith("Further to the right: ")
 
     @pytest.mark.parametrize("shape", [(2, 1), (2, 5), (5, 1), (3, 1)])
     def test_few_clusters_or_columns(self, rng, shape):
@@ -395,11 +287,6 @@ class TestMap:
         shown = {text.get_text() for text in axes.texts}
         assert str(sizes.argmax()) in shown
         assert len(shown) >= min(k, 30)
-
-    def test_numbers_that_are_not_on_the_map_are_told(self, tmp_path):
-        words = "Where numbers would overlap, that of the larger cluster is shown."
-        assert words not in rendered(write_run(tmp_path))
-        assert words in rendered(write_run(tmp_path, k=90))
 
 
 def _area(outline):
@@ -485,26 +372,8 @@ class TestPage:
         assert page.more_clusters == "20 more clusters are not shown."
         assert page.heat.more == "50 columns in which the clusters differ less are not shown."
 
-    def test_categories_are_not_counted_as_columns(self, tmp_path):
-        paths = write_run(tmp_path, k=3, levels=[f"level {j}" for j in range(160)])
-        more = "columns and categories in which the clusters differ less are not shown."
-        assert built(paths).heat.more == f"{10 + len(COLUMNS)} {more}"
-
-    def test_a_table_that_is_cut_says_so(self, tmp_path):
-        told = "lines: scroll inside it to see all."
-        columns = [f"column {j}" for j in range(40)]
-        assert f"The table has 40 {told}" in rendered(write_run(tmp_path, k=3, columns=columns))
-        assert told not in rendered(write_run(tmp_path, k=3))
-
 
 class TestAbsent:
-    def test_sections_without_files_name_the_command(self, tmp_path):
-        page = built(write_run(tmp_path, scores=False)[:1])
-        assert page.left.command.startswith("fedjigsaw report MODEL")
-        assert "-k auto" in page.k_curve.command
-        assert "summaries with -k auto" in page.k_curve.text  # those for a given k say too little
-        assert "fedjigsaw score" in rendered(write_run(tmp_path, scores=False))
-
     def test_a_model_that_knows_nothing_but_centers(self, tmp_path):
         paths = write_run(tmp_path, scores=False)
         model = formats.load(paths[0], ModelFile)
@@ -530,10 +399,6 @@ class TestTrust:
         paths = write_run(tmp_path)
         assert "No score was given for Oslo" in " ".join(built(paths[:3]).trust)
         assert "No score" not in " ".join(built(paths).trust)
-
-    def test_a_site_whose_name_ends_in_site_is_no_sum(self, tmp_path):
-        paths = write_run(tmp_path, clients=["north site", "south site"])
-        assert "No score was given for south site" in " ".join(built(paths[:2]).trust)
 
     def test_conspicuous_and_partly_missing_sites_are_named(self, tmp_path):
         paths = write_run(tmp_path, scores=False)
@@ -628,13 +493,6 @@ class TestPrivacy:
         assert not any("Margin" in line for line in page.clusters[0].remarks)
         assert any("Margin" in line for line in page.clusters[1].remarks)
 
-    def test_exact_scores_are_not_covered(self, private):
-        folder, model, data = private
-        formats.save(sites.score(data["bern"], model), folder / "exact.score")
-        page = built([folder / "model", folder / "exact.score"])
-        assert page.promise[2] == "It does not cover the scores of bern, which are exact."
-        assert not any("add up" in line for line in page.promise)
-
 
 class TestBadInput:
     def test_no_model(self, tmp_path):
@@ -676,14 +534,6 @@ class TestBadInput:
 
 
 class TestHowMany:
-    def test_a_sure_number_is_a_sentence_at_the_top(self, tmp_path):
-        text = rendered(write_run(tmp_path, findings=k_findings(5)))
-        top, _, rest = text.partition('<section id="map"')
-        assert "Number of clusters:</strong> 5 clusters (confidence 0.98)." in top
-        assert "in doubt" not in text
-        assert not [tag for tag in Elements(text).tags if "doubt" in tag[1].get("class", "")]
-        assert "5 clusters (confidence 0.98)." in rest.partition('id="trust"')[0]
-
     def test_doubt_is_a_box_with_words_and_not_a_color_alone(self, tmp_path):
         doubt = {"doubts": Doubt.OVERLAP, "runner_up": 4, "confidence": 0.3}
         text = rendered(write_run(tmp_path, findings=k_findings(5, **doubt)))
@@ -711,36 +561,3 @@ class TestHowMany:
         told = " ".join(page.trust)
         assert "Clusters 0, 1 and 2 are not clearly separate from a neighbor" in told
         assert "Clusters are found in any data" not in told
-
-    def test_separation_is_hidden_where_there_is_noise(self, tmp_path):
-        paths, noisy = write_run(tmp_path, scores=False, findings=k_findings(5)), tmp_path / "noisy"
-        promise = Privacy(epsilon=1.0, delta=1e-6, cells="own", bounds=(0, 1))
-        formats.save(replace(formats.load(paths[0], ModelFile), privacy=promise), noisy)
-        page = built([noisy])
-        assert "Separation" not in page.support.headings
-        assert "Separation" not in page.support.caption
-        assert "not clearly separate" not in " ".join(page.trust)
-        assert page.how_many.sentence == "5 clusters (confidence 0.98)."
-
-    def test_the_best_index_need_not_be_chosen(self, tmp_path):
-        model = formats.load(write_run(tmp_path, k=5, findings=k_findings(4))[0], ModelFile)
-        fewer = Model(
-            model.model.centers[:4],
-            "jigsaw",
-            {},
-            model.columns,
-            {n: t[:4] if n.startswith("support_") else t for n, t in model.model.tensors.items()},
-        )
-        formats.save(replace(model, model=fewer), tmp_path / "four")
-        marks, *others = built([tmp_path / "four"]).k_curve.caption
-        assert marks.startswith(
-            "k = 4 (filled), confidence 0.98; runner-up 5 (open); best index: 5"
-        )
-        assert others[-1].startswith("5 has the best index, but some of these 5 clusters have no")
-
-    def test_a_model_with_a_given_number(self, tmp_path):
-        page = built(write_run(tmp_path))
-        assert page.how_many is None
-        assert "Separation" not in page.support.headings
-        assert isinstance(page.k_curve, Absent)
-        assert 'class="how-many' not in render_page(page).decode()

@@ -1,14 +1,11 @@
 import builtins
 
-import numpy as np
 import pytest
 
 from fedjigsaw import Jigsaw
 from fedjigsaw.errors import ExtraError, ParameterError
-from fedjigsaw.messages import Model
-from fedjigsaw.methods import CLUSTERERS, make
+from fedjigsaw.methods import make
 from fedjigsaw.report import pictures
-from report_files import k_findings
 
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -33,23 +30,6 @@ def test_roadmap_shows_data_clients_messages_and_what_every_method_recovers(figu
     assert titles[6:] == ["FeCA", "k-FED"]
 
 
-@pytest.mark.parametrize(("place", "name"), [(2, "jigsaw"), (6, "feca"), (7, "kfed")])
-def test_a_method_has_its_color(figure, place, name):
-    from matplotlib.colors import to_hex
-
-    rings = figure.axes[place].collections[-1]
-    assert to_hex(rings.get_edgecolor()[0]).upper() == CLUSTERERS[name].color
-    assert len(rings.get_offsets()) == 15
-
-
-def test_every_mark_is_explained(figure):
-    labels = [axes.get_xlabel() for axes in figure.axes]
-    assert "+ true center" in labels[2]
-    assert "○ recovered center" in labels[2]
-    assert "● sent" in labels
-    assert "● center, larger for more rows, in a disc of their spread" in labels[1]
-
-
 @pytest.mark.parametrize("suffix", MAGIC)
 def test_formats(figure, suffix):
     assert pictures.render(figure, suffix).startswith(MAGIC[suffix])
@@ -62,7 +42,7 @@ def test_the_same_figure_gives_the_same_bytes(grid, suffix):
 
 
 def test_unknown_format(figure):
-    with pytest.raises(ParameterError, match=r"name of a picture must end in one of .png"):
+    with pytest.raises(ParameterError, match="name of a picture"):
         pictures.render(figure, ".bmp")
 
 
@@ -101,32 +81,7 @@ class TestKCurve:
         assert f"runner-up {fitted.k_runner_up_} (open)" in told
         assert "best index" not in told
 
-    def test_the_best_index_is_marked_if_it_was_not_chosen(self):
-        curve = np.column_stack([np.arange(1, 7), np.ones(6), [-9000, -800, -70, -6, 0, -3]])
-        tensors = {"k_curve": curve, **k_findings(3, runner_up=9).tensors()}
-        figure = pictures.k_curve(Model(np.eye(3), "jigsaw", {}, None, tensors))
-        (index,) = figure.axes
-        assert marked(index) == {3, 5}
-        told = figure.get_suptitle()
-        assert "best index: 5 (cross), but not all its clusters have valleys" in told
-        assert "runner-up 9" in told
-        assert "open" not in told  # it is no mixture, so it has no index
-        lowest, highest = index.get_ylim()
-        assert lowest < -9000
-        assert highest > 0
-        heights = index.transData.transform([(1, y) for y in (0, -6, -70, -800, -9000)])[:, 1]
-        assert (np.diff(heights) < -0.05 * index.bbox.height).all()  # none is lost at the bottom
-
     def test_a_model_without_one(self, grid):
         data, _ = grid
         with pytest.raises(ParameterError, match="The model has no curve over k"):
             pictures.k_curve(Jigsaw(3, random_state=0).fit(data.X).model_)
-
-    def test_the_same_bytes(self, fitted):
-        first, second = (pictures.render(pictures.k_curve(fitted.model_), ".png") for _ in range(2))
-        assert first == second
-        assert first.startswith(MAGIC[".png"])
-
-    def test_one_cluster_only(self):
-        fitted = Jigsaw("auto", random_state=0).fit([[1.0, 2.0]] * 9)
-        assert pictures.render(pictures.k_curve(fitted.model_), ".png")

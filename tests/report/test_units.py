@@ -1,6 +1,5 @@
 """Whatever inspect shows of a column is in the units of the table, or says which unit it is."""
 
-import math
 import re
 from dataclasses import replace
 
@@ -15,7 +14,6 @@ from fedjigsaw.io._codec import pack, unpack
 from fedjigsaw.io.formats import decode, encode
 from fedjigsaw.privacy import Privacy
 from fedjigsaw.report.inspection import describe
-from fedjigsaw.report.statistics import describe_statistics
 from fedjigsaw.report.values import file_values
 from fedjigsaw.sites.stats import common_scaler
 
@@ -106,41 +104,12 @@ def test_bounds_are_in_the_units_of_the_table(files):
             assert values["seen"] == [17897, 19722]
 
 
-def test_statistics_are_those_that_people_would_compute(files, table):
-    lines, rows = describe(files["stats"], 1), table[1]
-    logs = np.log1p(rows["dose"])
-    factor = math.exp(logs.std(ddof=0))
-    assert (
-        f"  dose: geometric mean {math.expm1(logs.mean()):.6g} mg, "
-        f"standard deviation a factor of {factor:.6g} (both of 1 + value)"
-    ) in lines
-    assert "  (the file has logarithms, of 1 + value, and their deviations: dose)" in lines
-    spread = rows["seen"].astype("datetime64[s]").astype("int64").std(ddof=0) / 86400
-    mean = rows["seen"].mean().date()
-    assert f"  seen: mean {mean}, standard deviation {spread:.6g} days" in lines
-    assert f"  age: mean {rows['age'].mean():.6g} years, standard deviation " in "\n".join(lines)
-    assert "  smoker: 20 rows yes (33 %)" in lines
-    assert "  stage: mean rank 1, around mid, standard deviation 0.816497" in lines
-    (quantiles,) = (line for line in lines if line.startswith("  dose: quantiles"))
-    groups = rows["dose"].sort_values().to_numpy().reshape(-1, 5)
-    low, high = (np.expm1(np.log1p(groups[i]).mean()) for i in (0, -1))
-    assert quantiles.endswith(f"from {low:.6g} mg to {high:.6g} mg")
-    assert "  seen: quantiles" in "\n".join(lines)
-
-
 def test_a_profile_takes_no_logarithm(files, table):
     (line,) = (x for x in describe(files["score"], 1) if x.startswith("  0: age"))
     means = table[1].groupby("stage")["dose"].mean()
     shown = float(re.search(r"dose ([\d.]+) mg \(n 20", line)[1])
     assert np.abs(means / shown - 1).min() < 0.2
     assert re.search(r"seen 20\d\d-\d\d-\d\d \(n 20", line)
-
-
-def test_noise_on_a_logarithm_is_a_factor(files):
-    (line,) = (x for x in describe(files["noisy summary"], 1) if x.startswith("Noise (standard"))
-    assert re.search(r"age [\d.]+( to [\d.]+)? years, dose a factor of 1\.\d+", line)
-    assert re.search(r"seen [\d.]+( to [\d.]+)? days, stage [\d.]+( to [\d.]+)? ranks", line)
-    assert file_values(files["noisy summary"], [])["privacy"]["noise"]["logarithms"] == ["dose"]
 
 
 def test_a_schema_that_did_not_make_the_statistics_is_refused(files):
@@ -186,13 +155,6 @@ class TestSitesCompared:
         text = "\n".join(map(str, sites.unlike_units(stats, [])))
         assert re.search(r"site0: 60 rows, mean 2020-\d\d-\d\d, deviation 1\d\d days", text)
         assert "site1: 59 rows, mean 2130-" in text
-        assert not DAYS.search(text)
-
-    def test_sites_that_are_conspicuous(self, table):
-        stats = self.stats(table, 5, seen=lambda x: x + pd.Timedelta(40_000, "D"))
-        _, verdicts = sites.merge_statistics(stats, schema=WIDE)
-        text = "\n".join(describe_statistics(verdicts, 20))
-        assert re.search(r"site0: 60 rows; seen: mean 2020-\d\d-\d\d, deviation 1\d\d days", text)
         assert not DAYS.search(text)
 
     def test_missing_values_do_not_hide_another_unit(self, tmp_path, rng):

@@ -34,7 +34,3 @@ def test_lines_that_hold_code_are_counted(tmp_path):
 )
 def test_a_part_must_be_within_its_budget_and_near_it(size, wrong):
     assert len(SIZE["complaints"](SIZE["Counter"](part=size), {"part": 1000})) == wrong
-
-
-def test_a_part_without_a_budget_is_too_large():
-    assert len(SIZE["complaints"](SIZE["Counter"](part=1), {})) == 1

@@ -7,7 +7,7 @@ import pytest
 
 from fedjigsaw import Summary
 from fedjigsaw.errors import CountsWarning, MessageError
-from fedjigsaw.trust.received import final_group_means, receive
+from fedjigsaw.trust.received import receive
 
 
 @pytest.fixture
@@ -27,33 +27,10 @@ def test_sites_keep_their_numbers(received):
     assert chosen.per_site(chosen.counts).tolist() == [0.0, 5.0]
 
 
-def test_parts_join_to_the_whole(received):
-    one, other = (received.of_sites(np.array(c)) for c in ([True, False], [False, True]))
-    joined = one.joined(other)
-    assert joined.centers.tolist() == received.centers.tolist()
-    assert joined.owners.tolist() == [0, 0, 1]
-    late = other.joined(one)  # the first site after the second: still in the order of sites
-    assert late.centers.tolist() == received.centers.tolist()
-
-
-def test_a_share_of_the_rows(received):
-    half = received.weighted(np.array([0.5, 1.0]))
-    assert (half.counts.tolist(), half.sse.tolist()) == ([3.0, 2.0, 5.0], [0.5, 1.0, 3.0])
-
-
-def test_radii_are_selected_and_joined():
-    sent = [Summary(9, [[x], [x + 9.0]], radii=[1.0, 2.0], client=str(x)) for x in (0.0, 0.5)]
-    with pytest.warns(CountsWarning, match="grouped by their radii"):
-        received = receive(sent, allow_radii=True)
-    first, second = (received.of_sites(np.array(c)) for c in ([True, False], [False, True]))
-    assert first.joined(second).radii.tolist() == [1.0, 2.0, 1.0, 2.0]
-    assert final_group_means(received, 2).tolist() == [[9.25], [0.25]]
-
-
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"counts": [0, 5]}, "counts of client 'a' must be at least 1"),
+        ({"counts": [0, 5]}, "counts of client 'a'"),
         ({"counts": [99, 5]}, "has 10 rows, but its counts sum to 104"),
         ({"counts": [5, 5], "sse": [1e300, 0.0]}, "too large for its rows"),
     ],
@@ -90,7 +67,7 @@ class TestNoise:
     )
     def test_bad_noise_is_refused(self, noise):
         summary = Summary(10, [[0.0]], counts=[10], tensors={"noise": noise}, client="bern")
-        with pytest.raises(MessageError, match="noise of client 'bern' must be two finite"):
+        with pytest.raises(MessageError, match="noise of client 'bern'"):
             receive([summary])
 
 

@@ -119,15 +119,6 @@ class TestByDefault:
             assert len(texts) == 1
             assert "liars" not in texts[0]
 
-    def test_the_reason_of_a_far_larger_site_is_its_size(self, rng):
-        large = np.r_[rng.normal(size=(9000, 2)), 8 + rng.normal(size=(1000, 2))]
-        data = {"big": large, **{name: rng.normal(size=(300, 2)) for name in "abc"}}
-        _, texts = told_by(lambda: Jigsaw(3, random_state=0).fit_clients(data))
-        assert len(texts) == 1
-        assert "'big'" in texts[0]
-        assert "rows" in texts[0]
-        assert "unit" not in texts[0]
-
     def test_three_sites_cannot_tell_who_is_strange(self, sites):
         data, _ = lie(sites, LIES["far"])
         few = {name: data[name] for name in ("bern", "lyon", "oslo")}
@@ -184,14 +175,6 @@ class TestLiars:
         assert sorted(safe.lone_clients_) == ["x", "y"]
         assert safe.support_["clients"][4:].tolist() == [1, 1]
         assert safe.support_["points"][4:].tolist() == [90, 90]
-
-    def test_lone_centers_have_the_type_of_the_others(self, sites, rng):
-        fifth = np.array([40.0, 0.0]) + rng.normal(size=(70, 2))
-        data = {**sites, "oslo": np.r_[sites["oslo"], fifth]}
-        data = {name: rows.astype(np.float32) for name, rows in data.items()}
-        safe, _ = told_by(lambda: Jigsaw(4, liars=1, random_state=0).fit_clients(data))
-        assert len(safe.lone_centers_)
-        assert safe.lone_centers_.dtype == safe.cluster_centers_.dtype == np.float32
 
     def test_lone_clusters_are_saved(self, sites, rng, tmp_path):
         fifth = np.array([40.0, 0.0]) + rng.normal(size=(70, 2))
@@ -259,11 +242,6 @@ class TestLiars:
             assert model.tensors["site_notes"].tolist() == [0, 0, note, 0, 0]
         assert_close(model.centers[:4], fitted.cluster_centers_)
 
-    def test_all_rows_are_counted(self, sites):
-        data, _ = lie(sites, LIES["doubled"])
-        fitted, _ = told_by(lambda: Jigsaw(4, liars=1, random_state=0).fit_clients(data))
-        assert fitted.support_["points"].sum() == pytest.approx(5 * 240, abs=5)
-
     def test_a_lie_about_squares_moves_little(self, sites):
         method = Jigsaw(4, liars=1, random_state=0)
         fitted, _ = told_by(lambda: method.fit_clients(sites))
@@ -328,12 +306,6 @@ class TestRefusals:
             Jigsaw(4, liars=1).fit_clients(
                 sites, privacy=Privacy(epsilon=1.0, bounds=(-20, 20), cells="own")
             )
-
-    def test_summaries_without_sums(self, sites):
-        fitted = Jigsaw(4, random_state=0).fit_clients(sites)
-        bare = [Summary(s.n_samples, s.centers, counts=s.counts, client=s.client) for s in fitted.summaries_]  # fmt: skip
-        with pytest.raises(MessageError, match="sums|squared"):
-            Jigsaw(4, liars=1).aggregate(bare, Broadcast(0, 0), np.random.default_rng(0))
 
     def test_a_method_that_sends_neither(self):
         with pytest.raises(ParameterError):

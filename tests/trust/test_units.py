@@ -6,7 +6,7 @@ import pytest
 from fedjigsaw import Privacy, partition, sites
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.kernels.scaling import Stats, measure
-from fedjigsaw.trust.units import MAX_SHOWN, conspicuous_columns
+from fedjigsaw.trust.units import conspicuous_columns
 
 
 def site(name, mean, deviation, n=400):
@@ -117,14 +117,6 @@ def test_columns_may_be_in_any_order_and_only_conspicuous_ones_are_named():
     (found,) = conspicuous_columns([first, second, third])
     assert (found.column, found.clients) == ("x1", ("c",))
     assert [s.mean for s in found.sites] == [120, 119, 7]
-
-
-def test_many_sites_are_shown_in_part_and_the_conspicuous_first():
-    stats = [site(f"s{m:03}", 120 + m / 10, 30) for m in range(60)] + [site("z", 7, 2)]
-    text = str(conspicuous_columns(stats)[0])
-    lines = text.splitlines()
-    assert lines[1].startswith("  z: 400 rows, mean 7, deviation 2 (about 1/")
-    assert f"  and {61 - MAX_SHOWN} others" in lines
 
 
 @pytest.mark.filterwarnings("error")

@@ -1,7 +1,5 @@
 """k-means on the device, here the CPU: the same answers as the package's own."""
 
-from concurrent.futures import ThreadPoolExecutor
-
 import numpy as np
 import pytest
 import torch
@@ -133,68 +131,6 @@ def test_seeds_drawn_together_are_rows_and_different(growth):
         assert len(set(places)) == k
 
 
-def test_seeds_drawn_together_gain_as_much_in_far_fewer_steps(monkeypatch):
-    """Weighted rows without clusters, as in DeepFeCA: as good as one by one, unlike plain draws."""
-    steps, topk = [], torch.Tensor.topk
-
-    def noted(speeds, n):
-        steps.append(n)
-        return topk(speeds, n)
-
-    rows = torch.randn(2000, 16, generator=torch.Generator().manual_seed(0))
-    weights = 1.0 + torch.arange(2000) % 5
-
-    def objective(draw_one):
-        centers = [draw_one(torch.Generator().manual_seed(i)) for i in range(4)]
-        return sum(float(weights @ nearest(rows, own)[1]) for own in centers)
-
-    one_by_one = objective(lambda g: seed(rows, 200, weights, g))
-    plain = objective(lambda g: rows[device_lloyd.draw(weights, 200, g)])
-    monkeypatch.setattr(torch.Tensor, "topk", noted)
-    quick = objective(lambda g: QUICK._seed(rows, 200, weights, g))
-    assert quick < 1.01 * one_by_one < 0.97 * plain
-    assert len(steps) < 4 * 80  # one by one, there would be 200 each
-
-
-def test_seeds_drawn_together_take_no_more_memory_than_a_block(monkeypatch):
-    sizes, topk = [], torch.Tensor.topk
-    monkeypatch.setattr(device_lloyd, "_BLOCK", 2000 * 30)
-    monkeypatch.setattr(torch.Tensor, "topk", lambda s, n: sizes.append(n) or topk(s, n))
-    rows = torch.randn(2000, 3, generator=torch.Generator().manual_seed(0))
-    seed(rows, 400, torch.ones(2000), torch.Generator().manual_seed(0), growth=1.0)
-    assert 7 < max(sizes) <= 30
-
-
-def test_few_seeds_are_always_drawn_one_by_one():
-    rows, weights = torch.randn(300, 2), torch.ones(300)
-    quick, careful = (
-        own._seed(rows, 64, weights, torch.Generator().manual_seed(0)) for own in (QUICK, BACKEND)
-    )
-    assert torch.equal(quick, careful)
-
-
-def test_threads_take_turns_on_a_gpu_but_not_on_a_cpu():
-    def is_free(device):  # another thread asks: this one may always go on
-        with ThreadPoolExecutor(1) as other:
-            return other.submit(_may_go_on, device).result()
-
-    gpu, cpu = torch.device("cuda"), torch.device("cpu")
-    with device_rows.turn(gpu), device_rows.turn(gpu):
-        assert not is_free(gpu)
-        assert is_free(cpu)
-    assert is_free(gpu)
-
-
-def _may_go_on(device):
-    turn = device_rows.turn(device)
-    if not hasattr(turn, "acquire"):
-        return True
-    free = turn.acquire(blocking=False)
-    if free:
-        turn.release()
-    return free
-
-
 def test_seeds_spread_over_groups_of_rows():
     """Of rows in 20 groups far apart, greedy seeds take one of each; uniform draws would not."""
     rng = np.random.default_rng(0)
@@ -257,18 +193,6 @@ def seen_steps(monkeypatch, rows, starts):
     return len(seen)
 
 
-def test_a_set_that_has_settled_stays_while_others_move():
-    """With a wide tolerance it is not yet where more iterations would bring it."""
-    rows = torch.arange(0.0, 400)[:, None] ** 2
-    starts = torch.stack([rows[:4], rows[[50, 150, 250, 350]]])
-    stop = torch.tensor(2e7)
-    settled = lloyd(rows, starts[1:], torch.ones(400), 90, stop)[0]
-    further = lloyd(rows, settled, torch.ones(400), 90, torch.tensor(0.0))[0]
-    assert not torch.equal(further, settled)
-    both = lloyd(rows, starts, torch.ones(400), 90, stop)[0]
-    assert both[1].tolist() == settled[0].tolist()
-
-
 @pytest.mark.parametrize("n_init", [1, 4])
 def test_several_searches_of_the_same_rows(rng, monkeypatch, n_init):
     """Each as if it were alone; rows with other weights, or other numbers of clusters, between."""
@@ -294,32 +218,6 @@ def test_several_searches_of_the_same_rows(rng, monkeypatch, n_init):
         np.testing.assert_allclose(found.centers, alone.centers)
         assert found.inertia == pytest.approx(alone.inertia)
     assert together[0].labels.tolist() != together[1].labels.tolist()
-
-
-@pytest.mark.parametrize(
-    ("limit", "sizes"),
-    [(2**25, [12]), (5 * 9 * 200, [5, 5, 2]), (9 * 200, [1] * 12), (1, [1] * 12)],
-)
-def test_the_best_restart_is_kept(rng, monkeypatch, limit, sizes):
-    """Side by side as long as the table of rows and centers is small, else in parts."""
-    X, w = rng.normal(size=(200, 3)), torch.ones(200)
-    ends, at_once = [], []
-    run = device_backend.lloyd
-
-    def noted(rows, centers, *given):
-        found = run(rows, centers, *given)
-        at_once.append(len(centers))
-        ends.extend((found[2] @ w).tolist())
-        return found
-
-    monkeypatch.setattr(device_backend, "lloyd", noted)
-    monkeypatch.setattr(device_lloyd, "TOGETHER", limit)
-    problems = [Problem(X, 9, np.random.default_rng(seed)) for seed in (3, 4)]
-    first, second = kmeans_many(problems, n_init=6, backend=BACKEND)
-    assert at_once == sizes
-    for found, own in ((first, ends[:6]), (second, ends[6:])):
-        assert own[0] > min(own)
-        assert found.inertia == pytest.approx(min(own), rel=1e-4)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
