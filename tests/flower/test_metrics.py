@@ -5,7 +5,6 @@ import json
 import os
 import socket
 import time
-from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -18,7 +17,6 @@ from fedjigsaw.errors import FederationError  # noqa: E402
 from fedjigsaw.flower import metrics  # noqa: E402
 from fedjigsaw.flower.counts import JournalCounts, RunCounts, is_connected, noting_contact  # noqa: E402
 from fedjigsaw.flower.processes import free_port  # noqa: E402
-from fedjigsaw.privacy import journal as journal_module  # noqa: E402
 from fedjigsaw.privacy.journal import Journal  # noqa: E402
 from fedjigsaw.privacy.policy import Policy  # noqa: E402
 
@@ -48,14 +46,6 @@ def answer(journal, key, data_set="d", size=100, **more):
     journal.add("answer", to=number, key=key, data_set=data_set, bytes=size, **more)
 
 
-class HoursAgo(datetime):
-    """A clock that is hours behind."""
-
-    @classmethod
-    def now(cls, tz=None):
-        return datetime.now(tz) - timedelta(hours=3)
-
-
 @pytest.fixture
 def site(clinic):
     home = clinic / "bern"
@@ -79,9 +69,8 @@ class TestSite:
     def test_numbers_of_the_journal(self, site):
         found = values(metrics.as_prometheus(numbers_of(site).read()).decode())
         assert found["questions_total"] == 6
-        assert (found["answers_total"], found["repeated_answers_total"]) == (4, 1)
+        assert found["answers_total"] == 4
         assert (found["refusals_total"], found["failures_total"]) == (1, 1)
-        assert found["sent_bytes_total"] == 350
         assert found["questions_left", "day"] == 10 - 3
         assert found["questions_left", "data_set"] == 20 - 1
         assert found["last_answer_timestamp_seconds"] == pytest.approx(time.time(), abs=60)
@@ -120,17 +109,6 @@ class TestSite:
         os.mkfifo(site.home / "journal.jsonl")
         assert dict(metrics.SiteNumbers(site.home, "bern", Policy()).journal.kinds) == {}
         assert values(metrics.as_prometheus(numbers_of(site).read()).decode())["answers_total"] == 0
-
-    def test_a_clock_that_is_set_back_makes_no_answer_take_less_than_no_time(
-        self, site, monkeypatch
-    ):
-        number = site.journal.add("question")["n"]
-        monkeypatch.setattr(journal_module, "datetime", HoursAgo)
-        site.journal.add("answer", to=number, key="k5", data_set="d", bytes=1)
-        counts = JournalCounts(site.home)
-        counts.refresh()
-        assert counts.kinds["answer"] == 5
-        assert 0 <= counts.seconds < 60
 
     def test_epsilon_that_is_left(self, site):
         pytest.importorskip("opendp")
@@ -188,8 +166,6 @@ class TestServer:
         assert (found["runs_total", "model"], found["runs_total", "error"]) == (3, 1)
         assert (found["answers_total", "bern"], found["answers_total", "lyon"]) == (2, 1)
         assert found["failures_total", "lyon"] == 2
-        assert found["received_bytes_total", "bern"] == 20
-        assert (found["sent_bytes_total"], found["round_seconds_total"]) == (21, 7.5)
         assert found["active_runs"] == 1
         assert found["up"] == 0
         assert not counts.ready()
