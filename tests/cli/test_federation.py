@@ -31,7 +31,6 @@ VERBS = (
     *("init", "server", "site", "run", "status", "stop", "policy"),
     *("keep", "forget"),
     *("add", "remove", "rekey", "revoke", "renew"),
-    "operator",
 )
 
 
@@ -185,40 +184,6 @@ def test_sites_come_and_go(clinic, tmp_path):
     assert found == {"site": "turin", "folder": str(clinic / "turin")}
 
 
-def test_operators(clinic, tmp_path):
-    assert "There are no operators." in run("operator", "list", clinic).output
-    done = run("operator", "add", clinic, "anna")
-    assert done.exit_code == 0, done.output
-    words = " ".join(done.output.split())
-    assert "goes to anna, over a channel you trust." in words
-    assert "It contains a private key" in words
-    assert "anna: since 20" in run("operator", "list", clinic).output
-    assert json.loads(run("operator", "list", clinic, "--json").stdout)["operators"].keys() == {
-        "anna"
-    }
-    found = json.loads(run("operator", "add", clinic, "bob", "--json").stdout)
-    assert found == {"operator": "bob", "folder": str(clinic / "bob")}
-    assert "Operator anna is removed." in run("operator", "remove", clinic, "anna").output
-    assert isinstance(run("operator", "remove", clinic, "anna").exception, ParameterError)
-    assert json.loads(run("operator", "remove", clinic, "bob", "--json").stdout) == {
-        "operator": "bob"
-    }
-
-
-@pytest.mark.parametrize("verb", ["run", "status"])
-def test_an_operator_without_a_server(tmp_path, verb):
-    """The folder alone, as on another machine."""
-    from fedjigsaw.flower import founding
-    from fedjigsaw.flower.processes import free_port
-
-    founding.init(tmp_path / "clinic", ["bern"], "127.0.0.1", free_port(), b"an app")
-    run("operator", "add", tmp_path / "clinic", "anna")
-    folder = (tmp_path / "clinic" / "anna").rename(tmp_path / "anna")
-    done = run(verb, folder, *(["-k", 3, "-o", tmp_path / "m"] if verb == "run" else []))
-    assert isinstance(done.exception, FederationError)
-    assert "does not answer" in str(done.exception)
-
-
 def test_status_tells_of_certificates_that_end(capsys):
     found = {"host": "h", "port": 1, "connected": {"bern": True, "lyon": True, "oslo": False}}
     warnings = ["the server's certificate ends in 9 days"]
@@ -236,7 +201,7 @@ def test_renew(clinic):
     found = json.loads(run("renew", clinic, "--new-authority", "--json").stdout)
     assert (found["new_authority"], found["sites"]) == (True, ["bern", "lyon"])
     words = " ".join(run("renew", clinic, "--new-authority").output.split())
-    assert "server/ca.crt to every site and operator, over a channel" in words
+    assert "server/ca.crt to every site, over a channel" in words
     done = run("renew", clinic, "--new-authority", "--authority", clinic / "authority")
     assert isinstance(done.exception, ParameterError)
 

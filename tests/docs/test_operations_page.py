@@ -26,9 +26,6 @@ def test_every_command_has_these_options():
         verb, *words = shlex.split(line.replace("...", "x"), comments=True)
         words = [word for word in words if word != "--check-config"]
         command = commands[verb]
-        if hasattr(command, "commands"):  # such as `operator add`
-            verb, *words = words
-            command = command.commands[verb]
         if "--config" in words:
             continue  # the file is not here; the options of files are checked below
         command.make_context(verb, words)

@@ -21,7 +21,6 @@ from fedjigsaw.flower import jobs, records
 from fedjigsaw.flower.agreement import OTHER_SIZE
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.engine import FlowerEngine
-from fedjigsaw.flower.places import ServerPlace
 from fedjigsaw.flower.records import Question
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
@@ -235,11 +234,11 @@ def test_the_rules_of_the_page_allow_a_whole_run_of_a_recipe(recipe):
 def test_a_recipe_is_all_but_its_number_of_clusters(recipe, clinic, monkeypatch, tmp_path):
     asked = []
 
-    def run(self, job, *_, **__):
+    def run(home, job, *_, **__):
         asked.append(job)
         raise QuorumError("seen")
 
-    monkeypatch.setattr(ServerPlace, "run", run)
+    monkeypatch.setattr(jobs, "run_job", run)
     words = f"federation run {clinic} --method deepfeca -k 20,20 -p n_rounds=3 -o {tmp_path}/model"
     done = CliRunner().invoke(cli.app, [*words.split(), "--recipe", recipe])
     assert isinstance(done.exception, QuorumError), done.output

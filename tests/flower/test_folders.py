@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedjigsaw.errors import FederationError
-from fedjigsaw.flower import folders, operators
+from fedjigsaw.flower import folders
 
 
 def test_a_missing_private_key_is_an_error(clinic):
@@ -28,12 +28,7 @@ def test_other_settings_are_refused(clinic, text):
 @pytest.mark.parametrize("host", ["a..b", "a" * 64, "", "köln.de"])
 def test_a_host_that_is_no_name_is_refused_where_it_is_read(clinic, host):
     """Python would end in a UnicodeError when it connects."""
-    operators.add(clinic / "server", "anna")
-    for name, of in (
-        ("server", folders.ServerSettings),
-        ("bern", folders.SiteSettings),
-        ("anna", operators.OperatorSettings),
-    ):
+    for name, of in (("server", folders.ServerSettings), ("bern", folders.SiteSettings)):
         path = clinic / name / "settings.json"
         path.write_text(path.read_text().replace("127.0.0.1", host))
         with pytest.raises(FederationError, match=r"settings\.json has no valid 'host'"):

@@ -16,7 +16,7 @@ from fedjigsaw import FeCA, cli
 from fedjigsaw.deep import DeepFeCA, images
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import FederationError, MessageError, ParameterError, QuorumError
-from fedjigsaw.flower import bundle, jobs, places, processes, resuming, stopping, work
+from fedjigsaw.flower import bundle, jobs, processes, resuming, stopping, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.flower.rounds import federate
@@ -373,12 +373,11 @@ def test_a_model_that_nobody_got_is_got_by_resuming(do, grid, clinic, server):
     """Its `run` was killed, and the server finished."""
     first = do(JOB, grid())
     server.work = lambda folder: do(JOB, LocalGrid({}), folder)  # no site is asked
-    place = places.ServerPlace(clinic / "server")
-    model, transcript = place.run(JOB, lambda event: None, resume=True)
+    model, transcript = jobs.run_job(clinic / "server", JOB, resume=True)
     assert model.read_bytes() == (first / "model").read_bytes()
     assert len(transcript["rounds"]) == LAST + 1
     with pytest.raises(ParameterError, match="There is no checkpoint"):
-        place.run(JOB, lambda event: None, resume=True)
+        jobs.run_job(clinic / "server", JOB, resume=True)
 
 
 def without_lyon_from(number, grid):
@@ -509,8 +508,15 @@ def test_a_resumed_run_has_the_checkpoint_of_the_one_before(clinic, stopped, ser
     before = stopped()
     content = (before / "checkpoint").read_bytes()
     (before / ".checkpoint.0123abcd").touch()  # the server was killed while it wrote
-    folder = jobs.run_job(clinic / "server", JOB, resume=True)[0].parent
-    assert (folder / "checkpoint").read_bytes() == content
+    found = []
+
+    def work(folder):
+        found.append((folder / "checkpoint").read_bytes())
+        jobs.write_result(folder, transcript={"rounds": []})
+
+    server.work = work
+    jobs.run_job(clinic / "server", JOB, resume=True)
+    assert found == [content]
     assert not list(before.glob("*checkpoint*"))  # no third run starts from there
 
 

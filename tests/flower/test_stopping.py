@@ -10,12 +10,10 @@ from typer.testing import CliRunner
 from fedjigsaw import cli
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.flower import jobs, stopping
-from fedjigsaw.flower.folders import OWNER
 
 BY_COORDINATOR = {
     "error": "The run was stopped by the coordinator.",
     "exit_code": 130,
-    "stopped_by": "the coordinator",
 }
 
 
@@ -49,11 +47,9 @@ def flower(clinic, monkeypatch):
     return control
 
 
-def new_run(clinic, owner=None, **job):
+def new_run(clinic, **job):
     folder = jobs.new_job_folder(clinic / "server")
     (folder / jobs.JOB).write_text(json.dumps({"method": "feca", "n_clusters": 3} | job))
-    if owner:
-        (folder / OWNER).write_text(json.dumps({"operator": owner, "key": f"key of {owner}"}))
     return folder
 
 
@@ -68,8 +64,8 @@ def test_a_run_is_stopped_once(clinic, flower):
     assert f"Run {folder.name} is stopped." in " ".join(done.output.split())
     assert (jobs.read_result(folder), flower.stopped) == (BY_COORDINATOR, [folder.name])
     again = json.loads(command("stop", clinic, folder.name, "--json").stdout)
-    text, by = BY_COORDINATOR["error"], BY_COORDINATOR["stopped_by"]
-    assert again == {"run": folder.name, "stopped": False, "error": text, "stopped_by": by}
+    text = BY_COORDINATOR["error"]
+    assert again == {"run": folder.name, "stopped": False, "error": text}
     words = " ".join(command("stop", clinic, folder.name).output.split())
     assert f"had ended before: {text}" in words
     assert not (other / jobs.RESULT).exists()
@@ -96,27 +92,27 @@ def test_an_unknown_name_is_answered_with_a_similar_one(clinic, flower):
     assert isinstance(error, ParameterError)
     assert str(error).endswith(f"Did you mean {folder.name}?")
     for name in ("../../bern", "x", "20200101-000000-00000000"):
-        stopping.stop(clinic / "server", folder.name, "nobody")  # then there is none to stop
+        stopping.stop(clinic / "server", folder.name)  # then there is none to stop
         with pytest.raises(ParameterError, match=r"There is no run .* status` lists"):
-            stopping.stop(clinic / "server", name, "nobody")
+            stopping.stop(clinic / "server", name)
 
 
 def test_a_run_of_a_server_that_is_gone_can_be_stopped(clinic):
     folder = new_run(clinic)
-    assert stopping.stop(clinic / "server", folder.name, "the coordinator")["stopped"]
+    assert stopping.stop(clinic / "server", folder.name)["stopped"]
     assert jobs.read_result(folder) == BY_COORDINATOR
 
 
-def test_whoever_follows_the_run_learns_who_stopped_it(clinic, flower, tmp_path):
+def test_whoever_follows_the_run_learns_that_it_was_stopped(clinic, flower, tmp_path):
     def stop():
         while not (runs := stopping.open_runs(clinic / "server")):
             time.sleep(0.01)
-        stopping.stop(clinic / "server", *runs, "operator anna")
+        stopping.stop(clinic / "server", *runs)
 
     threading.Thread(target=stop, daemon=True).start()
     error = command("run", clinic, "-k", 3, "-o", tmp_path / "model").exception
     assert isinstance(error, FedJigsawError)
-    assert (error.exit_code, str(error)) == (130, "The run was stopped by operator anna.")
+    assert error.exit_code == 130
     assert not (tmp_path / "model").exists()
 
 
@@ -129,30 +125,21 @@ def test_the_first_result_counts(clinic):
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []
 
 
-def test_runs_that_have_not_ended_are_listed_to_those_who_may_see_them(clinic, capsys):
+def test_runs_that_have_not_ended_are_listed(clinic, capsys):
     home = clinic / "server"
-    own, annas, ended = new_run(clinic), new_run(clinic, "anna", n_clusters=[3, 4]), new_run(clinic)
+    own, heads, ended = new_run(clinic), new_run(clinic, n_clusters=[3, 4]), new_run(clinic)
     jobs.write_end(ended, "Too few.", 5)
     assert stopping.open_runs(home) == {
-        own.name: {"method": "feca", "n_clusters": 3, "operator": None},
-        annas.name: {"method": "feca", "n_clusters": [3, 4], "operator": "anna"},
+        own.name: {"method": "feca", "n_clusters": 3},
+        heads.name: {"method": "feca", "n_clusters": [3, 4]},
     }
-    assert list(stopping.open_runs(home, "key of anna")) == [annas.name]
-    assert stopping.open_runs(home, "key of bob") == {}
     from fedjigsaw.cli.federation import print_status
 
     found = {"host": "h", "port": 1, "connected": {}, "revoked": {}, "twins": {}, "warnings": []}
     print_status({**found, "runs": stopping.open_runs(home)})
     words = " ".join(capsys.readouterr().out.split())
     assert f"Run {own.name} has not ended: feca, -k 3" in words
-    assert f"Run {annas.name} of operator anna has not ended: feca, -k 3,4" in words
-
-
-@pytest.mark.parametrize("method", ["x" * 10**6, "\x1b[2J", ["a"] * 99])
-def test_a_job_that_an_operator_made_up_is_not_shown(clinic, method):
-    new_run(clinic, "anna", method=method)
-    (about,) = stopping.open_runs(clinic / "server").values()
-    assert about["method"] is None
+    assert f"Run {heads.name} has not ended: feca, -k 3,4" in words
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{"])
@@ -172,11 +159,11 @@ def test_work_is_ended_when_its_run_is_stopped_and_not_by_its_own_result(clinic,
             assert ended.wait(10 if ends else 0.2) is ends
 
 
-def test_the_log_of_the_server_says_who_stopped_a_run(clinic, flower):
-    """Whoever stops it, since the process that did the work may have ended before it could say."""
+def test_the_log_of_the_server_says_that_a_run_was_stopped(clinic, flower):
+    """The process that did the work may have ended before it could say."""
     log, first = clinic / "server" / "server.log", new_run(clinic)
     assert command("stop", clinic, first.name).exit_code == 0
-    assert log.read_text().endswith(f"WARNING run {first.name} was stopped by the coordinator\n")
+    assert log.read_text().endswith(f"WARNING run {first.name} was stopped\n")
     assert log.stat().st_mode & 0o777 == 0o600
     running = {"control_port": 9, "secret": "s", "log": "json info "}
     (clinic / "server" / "running.json").write_text(json.dumps(running))
@@ -184,13 +171,12 @@ def test_the_log_of_the_server_says_who_stopped_a_run(clinic, flower):
     assert command("stop", clinic, second.name).exit_code == 0
     assert command("stop", clinic, second.name).exit_code == 0  # it is said once
     (line,) = (json.loads(one) for one in log.read_text().splitlines()[1:])
-    told = {name: line[name] for name in ("part", "event", "run", "exit_code", "stopped_by")}
+    told = {name: line[name] for name in ("part", "event", "run", "exit_code")}
     assert told == {
         "part": "server",
         "event": "run_ended",
         "run": second.name,
         "exit_code": 130,
-        "stopped_by": "the coordinator",
     }
 
 

@@ -8,8 +8,6 @@ from fedjigsaw.flower import answer_patches, patches, superlink
 from fedjigsaw.flower.doors import PrivateDoor, SiteDoor
 from fedjigsaw.flower.folders import ServerSettings, new_task_secret
 from fedjigsaw.flower.gate import Gate
-from fedjigsaw.flower.operator_desk import OperatorDesk
-from fedjigsaw.flower.operator_door import OperatorDoor
 from fedjigsaw.flower.processes import free_port
 
 
@@ -52,10 +50,8 @@ def test_everything_passes_the_gate(served, clinic):
     doors = config.app.doors
     assert {number: type(door) for number, door in doors.items()} == {
         private: PrivateDoor,
-        port: OperatorDoor,
+        port: SiteDoor,
     }
-    assert isinstance(doors[port].sites, SiteDoor)
-    assert isinstance(config.app.app, OperatorDesk)
     assert doors[private].secret == "a secret"
     assert [listener.getsockname() for listener in sockets] == [
         ("127.0.0.1", private),
@@ -66,6 +62,6 @@ def test_everything_passes_the_gate(served, clinic):
 
 
 def test_all_sites_are_known_before_the_first_can_connect(served, clinic):
-    state = patches.link_state(served[0].app.app.app)
+    state = patches.link_state(served[0].app.app)
     for key in ServerSettings.load(clinic / "server").sites.values():
         assert state.get_node_id_by_public_key(key.encode())
