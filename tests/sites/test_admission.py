@@ -9,7 +9,6 @@ import pytest
 
 from fedjigsaw import sites
 from fedjigsaw.errors import (
-    DataError,
     MessageError,
     ParameterError,
     QuorumError,
@@ -161,19 +160,13 @@ class TestWhoseParameters:
 
 
 class TestLookAlikes:
-    TWIN = "b\u0435rn"  # a Cyrillic letter
-
     @pytest.fixture
     def two(self, files):
         first, second = list(files.values())[:2]
         return {"a": named(first, "bern"), "b": named(second, "lyon")}
 
-    def test_a_twin_is_refused(self, two):
-        with pytest.raises(MessageError, match=r"b is from client 'b\\u0435rn', a name that mixes"):
-            sites.aggregate({"a": two["a"], "b": named(two["b"], self.TWIN)}, 3)
-
-    @pytest.mark.parametrize("twin", ["Bern", "bern ", "bern\ufe0f"])
-    def test_a_twin_of_one_alphabet_is_refused(self, two, twin):
+    @pytest.mark.parametrize("twin", ["Bern", "BERN", " bern", "bern ", "bern\ufe0f", "\uff42ern"])
+    def test_a_twin_is_refused(self, two, twin):
         with pytest.raises(MessageError, match="a and b are from clients whose names look alike"):
             sites.aggregate({"a": two["a"], "b": named(two["b"], twin)}, 3)
 
@@ -183,16 +176,12 @@ class TestLookAlikes:
                 {"a": two["a"], "b": named(two["b"], "Bern")}, 3, without=["bern"], min_sites=1
             )
 
-    def test_a_site_is_told_first(self, grid_sites):
-        with pytest.raises(DataError, match="The name of this site, .* mixes alphabets"):
-            sites.measure(grid_sites[0][0], client=self.TWIN)
-
     def test_scores_and_statistics_too(self, grid_sites):
-        a, b = (replace(sites.measure(grid_sites[0][0]), client=n) for n in ("bern", self.TWIN))
-        with pytest.raises(MessageError, match="mixes alphabets"):
+        a, b = (replace(sites.measure(grid_sites[0][0]), client=n) for n in ("bern", "Bern"))
+        with pytest.raises(MessageError, match="look alike"):
             sites.common_scaler({"a": a, "b": b})
 
-    def test_names_of_one_alphabet_are_fine(self, two):
+    def test_names_of_another_alphabet_are_fine(self, two):
         moscow = named(two["b"], "\u041c\u043e\u0441\u043a\u0432\u0430")
         assert sites.aggregate({"a": two["a"], "b": moscow}, 3).clients[1] == moscow.summary.client
 
