@@ -185,9 +185,9 @@ class TestServer:
     def test_broken_files_count_as_errors(self, clinic):
         home = clinic / "server"
         folder = make_run(home, "20260101-000000-00000001", {"transcript": 3})
+        (folder / "result.json").write_text("nothing")
         counts = RunCounts(home)
         counts.refresh()
-        (folder / "result.json").write_text("nothing")
         assert counts.results == {"model": 0, "error": 1}
 
 
