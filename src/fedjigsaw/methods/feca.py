@@ -117,10 +117,6 @@ class FeCA(SiteFindings, LocalSearch):
         self.assign = assign
         self.random_state = random_state
 
-    def n_local(self, n_rows: int) -> int:
-        """Return the number of clusters that a client looks for."""
-        return self.n_local_clusters or self.n_clusters
-
     def summaries_of(
         self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
     ) -> list[Summary]:
