@@ -1,11 +1,10 @@
 #!/bin/sh
 # One run, with the cluster ids of the last model: weekly.sh FEDERATION MODELS [OPTION ...]
-#   FEDERATION  the folder that `federation init` made, or an operator's folder
+#   FEDERATION  the folder that `federation init` made
 #   MODELS      a folder for the models; MODELS/latest.model is always the last one
 #   OPTION      options of `fedjigsaw federation run`, such as -k 4
 # Exit code: that of `federation run`, 11 if a site is unlike all others; 10 if a model was made and
 # clusters came or went, or its drift is above DRIFT_ALARM (2).
-# With an operator's folder there is no alarm: the drift needs the summaries, which stay at the server.
 # Install it as /opt/fedjigsaw/bin/fedjigsaw-weekly.
 set -eu
 umask 077
@@ -26,9 +25,7 @@ if [ "$code" -ne 0 ] && { [ "$code" -ne 11 ] || [ ! -e "$models/$new" ]; }; then
 fi
 ln -s "$new" "$models/.latest.$$"
 mv -f "$models/.latest.$$" "$models/latest.model"
-if [ -n "$old" ] && [ -e "$federation/operator.key" ]; then
-  fedjigsaw diff "$old" "$models/$new"
-elif [ -n "$old" ]; then
+if [ -n "$old" ]; then
   fedjigsaw diff "$old" "$models/$new" --alarm "${DRIFT_ALARM:-2}"
 fi
 exit "$code"

@@ -4,8 +4,7 @@ import signal
 
 import pytest
 
-from fedjigsaw import _signals
-from fedjigsaw._signals import exit_code, holding_signals, stopped_by_signals
+from fedjigsaw._signals import exit_code, stopped_by_signals
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
@@ -32,42 +31,3 @@ def test_jobs_in_the_background_heed_ctrl_c_if_they_want(handled):
         signal.raise_signal(signal.SIGHUP)  # as with nohup
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)
-
-
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_a_signal_waits_for_the_end_of_a_block_that_holds_it(handled, name):
-    handled(signal.SIG_DFL)
-    number, reached = getattr(signal, name), []
-
-    def press_twice():  # as many do
-        with stopped_by_signals(), holding_signals():
-            signal.raise_signal(number)
-            signal.raise_signal(signal.SIGINT)
-            reached.append(True)
-
-    with pytest.raises(KeyboardInterrupt) as stop:
-        press_twice()
-    assert (reached, exit_code(stop.value)) == ([True], 128 + number)
-    assert signal.getsignal(number) is signal.SIG_DFL
-
-
-def test_a_signal_that_comes_seconds_later_is_not_held(handled, monkeypatch):
-    handled(signal.SIG_DFL)
-    monkeypatch.setattr(_signals, "monotonic", iter([1.0, 1.0, 9.0]).__next__)
-
-    def press_again():
-        with stopped_by_signals(), holding_signals():
-            signal.raise_signal(signal.SIGTERM)
-            signal.raise_signal(signal.SIGINT)
-            raise AssertionError("it was held")
-
-    with pytest.raises(KeyboardInterrupt) as stop:
-        press_again()
-    assert exit_code(stop.value) == 130
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
-
-
-def test_a_signal_that_is_ignored_is_not_held(handled):
-    handled(signal.SIG_IGN)
-    with holding_signals():
-        signal.raise_signal(signal.SIGHUP)

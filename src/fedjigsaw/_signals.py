@@ -4,10 +4,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import current_thread, main_thread
-from time import monotonic
 
 NAMES = ("SIGINT", "SIGTERM", "SIGHUP")  # the last one is not known to Windows
-PATIENCE = 2.0  # seconds: many press Ctrl-C twice, and a terminal that is closed tells it twice
 NUMBERS = tuple(getattr(signal, name) for name in NAMES if hasattr(signal, name))
 
 
@@ -50,41 +48,6 @@ def ignoring_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-@contextmanager
-def holding_signals() -> Iterator[None]:
-    """Let a block end before signals that ask a process to end raise KeyboardInterrupt.
-
-    For what cannot be undone halfway, such as a request whose answer is needed to undo it. A signal
-    that comes seconds after the first one raises at once: somebody waits in vain. A signal that is
-    ignored stays ignored.
-    """
-    if current_thread() is not main_thread():  # signals go to the main thread alone
-        yield
-        return
-    held: list[int] = []
-    first = 0.0
-
-    def hold(number: int, frame: object) -> None:
-        nonlocal first
-        first = first or monotonic()
-        held.append(number)
-        if monotonic() - first > PATIENCE:
-            raise KeyboardInterrupt(number)
-
-    before = {
-        number: signal.signal(number, hold)
-        for number in NUMBERS
-        if signal.getsignal(number) is not signal.SIG_IGN
-    }
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    if held:
-        raise KeyboardInterrupt(held[0])
 
 
 def exit_code(stop: KeyboardInterrupt) -> int:

@@ -26,7 +26,6 @@ VERBS = (
     *("init", "server", "site", "run", "status", "stop", "policy"),
     *("keep", "forget"),
     *("add", "remove", "rekey", "revoke", "renew"),
-    "operator",
 )
 
 
@@ -121,18 +120,6 @@ def test_sites_come_and_go(clinic, tmp_path):
     assert changed("remove", clinic, "rome")["removed"] is True
     for _ in range(2):
         assert changed("revoke", clinic, "bern")["site"] == "bern"
-
-
-def test_operators(clinic):
-    assert "There are no operators." in run("operator", "list", clinic).output
-    for name in ("anna", "bob"):
-        found = json.loads(run("operator", "add", clinic, name, "--json").stdout)
-        assert found == {"operator": name, "folder": str(clinic / name)}
-    assert run("operator", "remove", clinic, "anna").exit_code == 0
-    assert isinstance(run("operator", "remove", clinic, "anna").exception, ParameterError)
-    assert list(json.loads(run("operator", "list", clinic, "--json").stdout)["operators"]) == [
-        "bob"
-    ]
 
 
 def test_renew(clinic):

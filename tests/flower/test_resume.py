@@ -264,7 +264,7 @@ def test_a_model_that_nobody_got_is_got_by_resuming(do, grid, clinic, control):
     assert model.read_bytes() == (first / "model").read_bytes()
     assert len(transcript["rounds"]) == LAST + 1
     with pytest.raises(ParameterError, match="There is no checkpoint"):
-        place.run(JOB, lambda event: None, resume=True)
+        jobs.run_job(clinic / "server", JOB, resume=True)
 
 
 @pytest.fixture

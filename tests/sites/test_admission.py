@@ -9,7 +9,6 @@ import pytest
 
 from fedjigsaw import sites
 from fedjigsaw.errors import (
-    DataError,
     MessageError,
     ParameterError,
     QuorumError,
@@ -138,31 +137,25 @@ class TestWhoseParameters:
 
 
 class TestLookAlikes:
-    TWIN = "b\u0435rn"  # a Cyrillic letter
-
     @pytest.fixture
     def two(self, files):
         first, second = list(files.values())[:2]
         return {"a": named(first, "bern"), "b": named(second, "lyon")}
 
-    @pytest.mark.parametrize("twin", [TWIN, "Bern", "bern ", "bern\ufe0f"])
+    @pytest.mark.parametrize("twin", ["Bern", "BERN", "bern ", "bern\ufe0f", "\uff42ern"])
     def test_a_twin_is_refused(self, two, twin):
         """Leaving a site out does not leave its twin in."""
         files = {"a": two["a"], "b": named(two["b"], twin)}
         for options in ({}, {"without": ["bern"], "min_sites": 1}):
-            with pytest.raises(MessageError, match="alike|alphabets"):
+            with pytest.raises(MessageError, match="alike"):
                 sites.aggregate(files, 3, **options)
 
-    def test_a_site_is_told_first(self, grid_sites):
-        with pytest.raises(DataError, match="alphabets"):
-            sites.measure(grid_sites[0][0], client=self.TWIN)
-
     def test_scores_and_statistics_too(self, grid_sites):
-        a, b = (replace(sites.measure(grid_sites[0][0]), client=n) for n in ("bern", self.TWIN))
-        with pytest.raises(MessageError, match="mixes alphabets"):
+        a, b = (replace(sites.measure(grid_sites[0][0]), client=n) for n in ("bern", "Bern"))
+        with pytest.raises(MessageError, match="look alike"):
             sites.common_scaler({"a": a, "b": b})
 
-    def test_names_of_one_alphabet_are_fine(self, two):
+    def test_names_of_another_alphabet_are_fine(self, two):
         moscow = named(two["b"], "\u041c\u043e\u0441\u043a\u0432\u0430")
         assert sites.aggregate({"a": two["a"], "b": moscow}, 3).clients[1] == moscow.summary.client
 

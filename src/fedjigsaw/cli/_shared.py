@@ -110,13 +110,6 @@ def choice(names: Collection[str]) -> dict[str, Any]:
 FederationFolder = Annotated[
     Path, typer.Argument(help="Folder that `federation init` made. Example: clinic")
 ]
-RunFolder = Annotated[
-    Path,
-    typer.Argument(
-        help="Folder that `federation init` made, on the server's machine; or an operator's "
-        "folder, on any. Example: clinic"
-    ),
-]
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table or text.")]
 ForceFlag = Annotated[
     bool, typer.Option("--force", help="Overwrite existing files. Default: keep them.")

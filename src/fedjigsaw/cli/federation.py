@@ -10,15 +10,14 @@ import typer
 from fedjigsaw.cli import federation_members as members
 from fedjigsaw.cli._config import variables
 from fedjigsaw.cli._shared import (
+    FederationFolder,
     JsonFlag,
-    RunFolder,
     escape,
     out,
     print_json,
     split_names,
 )
 from fedjigsaw.cli.federation_keep import forget, keep
-from fedjigsaw.cli.federation_operator import operator
 from fedjigsaw.cli.federation_run import run
 from fedjigsaw.cli.federation_server import server
 from fedjigsaw.cli.federation_site import site
@@ -29,7 +28,7 @@ PORT = 9092
 SITES_FOR_LIARS = 5  # from which on it is proposed that one may lie or err
 # panels of `fedjigsaw federation --help`
 SERVE, RUN = "Set up and serve", "Run"
-SITES, KEYS = "Sites come and go", "Certificates and operators"
+SITES, KEYS = "Sites come and go", "Certificates"
 
 
 @app.callback()
@@ -92,14 +91,16 @@ app.command(rich_help_panel=RUN)(run)
 
 
 @app.command(rich_help_panel=RUN)
-def status(folder: RunFolder, as_json: JsonFlag = False) -> None:
-    """Show whether the server runs, and how its sites are: on its machine, or an operator's.
+def status(folder: FederationFolder, as_json: JsonFlag = False) -> None:
+    """On the server's machine: show whether the server runs, and how its sites are.
 
     Example: fedjigsaw federation status clinic
     """
-    from fedjigsaw.flower import places
+    from fedjigsaw.flower import folders, stopping
+    from fedjigsaw.flower.status import read_status
 
-    found = places.find_place(folder).status()
+    home = folders.server_folder(folder)
+    found = {**read_status(home), "runs": stopping.open_runs(home)}
     if as_json:
         print_json(found)
     else:
@@ -118,9 +119,8 @@ def print_status(found: Mapping[str, Any]) -> None:
     for name, time in found["revoked"].items():
         out.print(escape(f"  {name}: revoked on {time}"))
     for name, about in found["runs"].items():
-        owner = f" of operator {about['operator']}" if about["operator"] else ""
         text = f"{about['method']}, -k {_clusters(about['n_clusters'])}"
-        out.print(escape(f"Run {name}{owner} has not ended: {text}"))
+        out.print(escape(f"Run {name} has not ended: {text}"))
     for text in found["warnings"]:
         out.print(escape(f"Warning: {text.removesuffix('.')}."), style="yellow")
 
@@ -132,7 +132,7 @@ def _clusters(value: object) -> str:
 
 @app.command(rich_help_panel=RUN)
 def stop(
-    folder: RunFolder,
+    folder: FederationFolder,
     run: Annotated[
         str,
         typer.Argument(
@@ -142,15 +142,15 @@ def stop(
     ],
     as_json: JsonFlag = False,
 ) -> None:
-    """Stop a run by its name: on the server's machine any, on an operator's their own.
+    """On the server's machine: stop a run by its name.
 
     No more sites are asked, and there is no model. A run that has ended is left as it is.
 
     Example: fedjigsaw federation stop clinic 20260131-235959-0123abcd
     """
-    from fedjigsaw.flower import places
+    from fedjigsaw.flower import folders, stopping
 
-    found = places.find_place(folder).stop(run)
+    found = stopping.stop(folders.server_folder(folder), run)
     if as_json:
         print_json(found)
     elif found["stopped"]:
@@ -165,4 +165,3 @@ app.command(rich_help_panel=RUN)(forget)
 for command in (members.add, members.remove, members.rekey, members.revoke):
     app.command(rich_help_panel=SITES)(command)
 app.command(rich_help_panel=KEYS)(members.renew)
-app.add_typer(operator, name="operator", rich_help_panel=KEYS)

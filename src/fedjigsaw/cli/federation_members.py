@@ -161,7 +161,7 @@ def renew(
         out.print("A running server uses it after a restart, and sites need nothing.")
         return
     ca = escape(str(home / folders.CA))
-    out.print(f"Take {ca} to every site and operator, over a channel you trust.")
+    out.print(f"Take {ca} to every site, over a channel you trust.")
     out.print("There it replaces ca.crt. Until then, they refuse the server.")
     if have:
         out.print(f"These have it, since their folders are here: {', '.join(have)}.")

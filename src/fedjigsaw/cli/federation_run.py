@@ -25,10 +25,10 @@ from fedjigsaw.cli._run_tasks import (
 )
 from fedjigsaw.cli._shared import (
     RECIPES,
+    FederationFolder,
     ForceFlag,
     JsonFlag,
     ParamFlag,
-    RunFolder,
     check_outputs,
     choice,
     clusters_by_head,
@@ -83,7 +83,7 @@ RunCells = Annotated[
 
 
 def run(
-    folder: RunFolder,
+    folder: FederationFolder,
     output: Annotated[
         Path, typer.Option("--out", "-o", help="File for the model. Example: -o clinic.model")
     ],
@@ -166,16 +166,16 @@ def run(
     force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
-    """Run a method over all sites and write the model: on the server's machine, or an operator's.
+    """On the server's machine: run a method over all sites and write the model.
 
     Example: fedjigsaw federation run clinic -k 4 -o clinic.model
     """
-    from fedjigsaw.flower import folders, jobs, places
+    from fedjigsaw.flower import folders, jobs
 
     check_outputs(output, force=force, inputs=[like, scaler])
     check_folder(score)
     earlier = load_earlier(like, output, method)
-    place = places.find_place(folder)
+    home = folders.server_folder(folder)
     left_out = without or []
     own = given(parse_params(param), liars=liars, vouch=vouch, detail=detail)
     params = _of_recipe(recipe, method) | own
@@ -186,14 +186,14 @@ def run(
     with stopped_by_signals(in_background=True), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConspicuousSiteWarning)  # printed below
         try:
-            sites = place.sites(left_out, print_event)
-            model, transcript = place.run(job, print_event, resume=resume)
+            sites = jobs.active_sites(home, left_out)
+            model, transcript = jobs.run_job(home, job, print_event, resume=resume)
         except KeyboardInterrupt as stop:
             err.print("The run was stopped; there is no model.")
             if job.make_method().data_kind == "images":
                 err.print("To go on after its last complete round, add --resume.")
             raise typer.Exit(exit_code(stop)) from None
-    kept = place.home / folders.KEPT if isinstance(place, places.ServerPlace) and keep else None
+    kept = home / folders.KEPT if keep else None
     summaries = _summaries(job.make_method(), kept) if earlier is not None else []
     made = follow(formats.load(model, ModelFile), earlier, summaries)
     made.save(output, replace=force, run=model.parent.name)

@@ -115,7 +115,7 @@ def _load(source: str | Path, size: int | None) -> ImageSet:
     if str(source) == "digits":
         return _digits()
     path = Path(source)
-    if _is_npz(path):
+    if path.suffix.lower() == ".npz" and path.exists():
         return ImageSet(path.stem, *packed.read(path))
     if not path.is_dir():
         raise DataError(f"There are no images at {path}: name a folder, an NPZ file, or 'digits'.")
@@ -128,10 +128,6 @@ def _load(source: str | Path, size: int | None) -> ImageSet:
     if _is_tiny_imagenet(path):
         return _tiny_imagenet(path, size or TINY_SIZE)
     return _folder(path, size)
-
-
-def _is_npz(path: Path) -> bool:
-    return path.suffix.lower() == ".npz" and path.exists()
 
 
 def _find_cifars(path: Path) -> Iterator[tuple[Path, str]]:
@@ -287,7 +283,8 @@ def _folder(path: Path, size: int | None) -> ImageSet:
         (f, i) for folder in rest for i, c in enumerate(classes) for f in _pictures(folder / c)
     ]
     has_classes = bool(shown)
-    shown = shown or [(f, 0) for folder in rest for f in _loose(folder)]
+    if not shown:  # images that are in no folder inside it
+        shown = [(f, 0) for folder in rest for f in sorted(folder.iterdir()) if _is_picture(f)]
     test, test_labels = images[:0], None
     if shown:
         test, found = _read_all(shown, images.shape[2])
@@ -301,11 +298,6 @@ def _folder(path: Path, size: int | None) -> ImageSet:
 def _classes(path: Path) -> list[str]:
     found = (folder.name for folder in path.iterdir() if folder.is_dir() and not _is_hidden(folder))
     return sorted(found)
-
-
-def _loose(folder: Path) -> list[Path]:
-    """List the images of a folder that are in no folder inside it, in a fixed order."""
-    return sorted(filter(_is_picture, folder.iterdir()))
 
 
 def _is_picture(file: Path) -> bool:

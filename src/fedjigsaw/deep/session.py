@@ -81,7 +81,8 @@ class Session:
             for state in run:
                 row = self.row(state)
                 reserve = 1.2 * (state.numbers["round_seconds"] + 2 * evaluation) + 5
-                late = self._is_late(perf_counter() - began + reserve)
+                seconds = perf_counter() - began + reserve
+                late = self.max_minutes is not None and seconds > 60 * self.max_minutes
                 last = late or state.round == self.method.schedule.n_rounds
                 tick = perf_counter()
                 try:
@@ -124,9 +125,6 @@ class Session:
     def _save(self, state: State) -> None:
         save(Checkpoint(self.method, state, self._about()), self.out)
         self._kept.append(state.round)
-
-    def _is_late(self, seconds: float) -> bool:
-        return self.max_minutes is not None and seconds > 60 * self.max_minutes
 
     def _label(self, state: State) -> Ints:
         """Return the clusters of some images after a round, which the method then has loaded."""

@@ -13,9 +13,7 @@ Needs ``pip install 'fedjigsaw[flower]'``. The modules by subject::
     progress resuming                              checkpoints of a run, and how another takes one
     site site_tasks                                the site's half: what it computes
     desk task_desk earlier derived                 ... and whether it answers: policy, journal
-    jobs job_tasks work status stopping places     runs, as `run`, `status` and `stop` see them
-    operators operator_protocol operator_door      operators: keys, signed requests, the door,
-    operator_desk operator_run operator_client     what the server does for them, their machine
+    jobs job_tasks work status stopping            runs, as `run`, `status` and `stop` see them
     patches answer_patches                         every private name of Flower: at the server,
     node_patches app_patches                       in a site's process, and in apps
 """

@@ -57,22 +57,16 @@ class JournalCounts:
     Attributes
     ----------
     kinds : number of questions, answers, refusals and failures.
-    repeated : answers that were given again, as before.
-    n_bytes, seconds : sum over all answers.
     first : time and data set of the first answer to each different question, or of its failure.
     latest : time and data set of the last answer.
     """
 
     home: Path
     kinds: dict[str, int] = field(default_factory=dict)
-    repeated: int = 0
-    n_bytes: int = 0
-    seconds: float = 0.0
     first: dict[str, tuple[float, str]] = field(default_factory=dict)
     latest: tuple[float, str] = (0.0, "")
     _position: int = 0
     _file: int = 0
-    _asked: tuple[int, float] = (-1, 0.0)
 
     def refresh(self) -> None:
         """Read what was added; begin anew if the journal was replaced."""
@@ -104,14 +98,7 @@ class JournalCounts:
     def _count(self, record: dict[str, Any]) -> None:
         kind, when = str(record.get("kind")), record["time"]
         self.kinds[kind] = self.kinds.get(kind, 0) + 1
-        if kind == "question":
-            self._asked = (record.get("n", -1), when)
-        elif kind == "answer":
-            self.repeated += bool(record.get("repeated"))
-            self.n_bytes += int(record.get("bytes", 0))
-            number, start = self._asked
-            # a clock may have been set back in between, and a counter never shrinks
-            self.seconds += max(0.0, when - start) if number == record.get("to") else 0.0
+        if kind == "answer":
             self.latest = (when, str(record.get("data_set")))
             self.first.setdefault(str(record.get("key")), self.latest)
         elif kind == "failure" and "key" in record:
@@ -137,8 +124,7 @@ class RunCounts:
     Attributes
     ----------
     results : number of runs that ended with a model, and with an error.
-    answers, failures, received : by site, over all runs; kept summaries are no answers.
-    sent, seconds : bytes to all sites, and how long rounds took.
+    answers, failures : by site, over all runs; kept summaries are no answers.
     latest : when the last model was made.
     strange : what the last run told of sites that are unlike all others, in numbers.
     """
@@ -148,9 +134,6 @@ class RunCounts:
     results: dict[str, int] = field(default_factory=lambda: {"model": 0, "error": 0})
     answers: dict[str, int] = field(default_factory=dict)
     failures: dict[str, int] = field(default_factory=dict)
-    received: dict[str, int] = field(default_factory=dict)
-    sent: int = 0
-    seconds: float = 0.0
     latest: float = 0.0
     strange: int = 0
     active: int = 0
@@ -170,31 +153,21 @@ class RunCounts:
                 continue
             self._seen.add(folder.name)
             try:
-                answered = self._count_events(folder / "events.jsonl")
-                self._count(json.loads(text), ended, answered)
+                self._count_events(folder / "events.jsonl")
+                self._count(json.loads(text), ended)
             except (OSError, ValueError, TypeError, KeyError, AttributeError):
                 self.results["error"] += 1
 
-    def _count_events(self, events: Path) -> set[str]:
-        """Count answers and failures of a run; return the sites that answered."""
+    def _count_events(self, events: Path) -> None:
+        """Count answers and failures of a run."""
         counted = {"answered": self.answers, "failed": self.failures}
-        answered = set()
         for line in events.read_text().splitlines() if events.exists() else ():
             event = json.loads(line)
             if event["event"] in counted:
                 counts, site = counted[event["event"]], event["site"]
                 counts[site] = counts.get(site, 0) + 1
-            if event["event"] == "answered":
-                answered.add(event["site"])
-        return answered
 
-    def _count(self, result: dict[str, Any], ended: float, answered: set[str]) -> None:
-        rounds = result["transcript"]["rounds"] if "error" not in result else []
-        for one in rounds:
-            for site in answered & one["bytes_up"].keys():
-                self.received[site] = self.received.get(site, 0) + int(one["bytes_up"][site])
-            self.sent += int(one.get("bytes_down", 0))
-            self.seconds += float(one.get("seconds", 0))
+    def _count(self, result: dict[str, Any], ended: float) -> None:
         self.strange = len(result.get("strange", ()))
         self.results["error" if "error" in result else "model"] += 1
         if "error" not in result:

@@ -75,7 +75,6 @@ WRITTEN_BY_A_SITE = (
     CONTACT,
 )
 RUNS, KEPT = "runs", "kept"  # in the server's folder: jobs, and summaries of earlier ones
-OWNER = "operator.json"  # in the folder of a run that an operator started: whose it is
 FOLDERS = (FLOWER, GROUPS, RUNS, KEPT)  # of what a server or site writes
 WRITTEN_BY_A_SERVER = (SERVER_LOG, FLOWER_LOG, PART_LOCK, MEMBERS_LOCK, FLOWER, RUNS, KEPT)
 # SHA-256 of `bundle.build()`, the app of every federation. A site runs no other one: its

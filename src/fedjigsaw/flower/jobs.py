@@ -180,11 +180,11 @@ def write_result(folder: Path, *, replace: bool = False, **result: Any) -> bool:
 
 def _log_end(folder: Path, **result: Any) -> None:
     """Write to the server's log how a run ended, also from the process of whoever stopped it."""
-    code, by = result.get("exit_code", 0), result.get("stopped_by")
-    found = told("run_ended", run=folder.name, exit_code=code, **{"stopped_by": by} if by else {})
+    code = result.get("exit_code", 0)
+    found = told("run_ended", run=folder.name, exit_code=code)
     level, what = (logging.ERROR if code else logging.INFO), "has ended"
     if code == StoppedError.exit_code:
-        level, what = logging.WARNING, f"was stopped by {by}" if by else "was stopped"
+        level, what = logging.WARNING, "was stopped"
     home = folder.parents[1]
     with log_of_server(home / SERVER_LOG, home / RUNNING):
         for text in result.get("strange", ()):
@@ -237,8 +237,6 @@ def run_job(
     tell: Tell = lambda event: None,
     *,
     resume: bool = False,
-    folder: Path | None = None,
-    may_resume: Callable[[Path], bool] = lambda folder: True,
 ) -> tuple[Path, dict[str, Any]]:
     """Run a job on the server of this machine. Return the model's file and the transcript.
 
@@ -249,8 +247,6 @@ def run_job(
     home : the server's folder.
     tell : called with each event of the run: a mapping with `time`, `event`, `site`, `detail`.
     resume : whether to go on from the checkpoint of an earlier run of the same job.
-    folder : the folder of the run; by default a new one.
-    may_resume : from which folders of earlier runs it may go on.
     """
     from fedjigsaw.flower import resuming  # which needs this module
 
@@ -258,7 +254,7 @@ def run_job(
         raise ParameterError(
             f"A run of {job.method} has no checkpoint to resume from: start it again."
         )
-    before = resuming.unfinished(home, job, may_resume) if resume else None
+    before = resuming.unfinished(home, job) if resume else None
     n_sites = len(active_sites(home, job.without))
     if job.min_sites is not None and job.min_sites > n_sites:
         raise ParameterError(
@@ -267,7 +263,7 @@ def run_job(
         )
     if before is not None:
         resuming.end_work(home, before)
-    folder = folder or new_job_folder(home)
+    folder = new_job_folder(home)
     job.save(folder)
     if before is not None:
         resuming.take(before, folder)
@@ -276,7 +272,9 @@ def run_job(
             _do_here(home, folder, tell)
         else:
             _do_at_server(home, folder, tell)
-        return finished(folder)
+        found = finished(folder)
+        (folder / CHECKPOINT).unlink(missing_ok=True)  # whoever started the run has its model
+        return found
     # a run without a result would count as active; and if it cannot be written, the disk is full
     except KeyboardInterrupt:
         with ignoring_signals():
@@ -322,11 +320,6 @@ def finished(folder: Path) -> tuple[Path, dict[str, Any]]:
     if "error" in result:
         raise error_of(result)
     return folder / MODEL, result["transcript"]
-
-
-def delivered(folder: Path) -> None:
-    """Forget the checkpoint of a run: whoever started the run has its model."""
-    (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
 def submit(client: Control, home: Path, folder: Path) -> int:
@@ -382,12 +375,7 @@ def error_of(result: Mapping[str, Any]) -> FedJigsawError:
 
 def active_sites(home: Path, without: Sequence[str] = ()) -> list[str]:
     """Return the names of the sites whose keys are not revoked, except those in `without`."""
-    return asked_sites(set(ServerSettings.load(home).sites) - set(read_revoked(home)), without)
-
-
-def asked_sites(known: Iterable[str], without: Sequence[str] = ()) -> list[str]:
-    """Return names of sites, sorted, except those in `without`, which must be among them."""
-    sites = sorted(known)
+    sites = sorted(set(ServerSettings.load(home).sites) - set(read_revoked(home)))
     if unknown := sorted(set(without) - set(sites)):
         names, known = (", ".join(map(repr, some)) for some in (unknown, sites))
         raise ParameterError(f"There is no site {names}. Sites: {known}.")

@@ -1,7 +1,7 @@
 """Health, readiness and Prometheus metrics of a server or a site, on a port of the loopback.
 
 The numbers come from files that the part writes anyway, so that they survive a restart. They are
-names of sites, counts, bytes and seconds: nothing of the data.
+names of sites, counts and times: nothing of the data.
 """
 
 import json
@@ -61,10 +61,6 @@ class SiteNumbers:
             ("failure", "Questions that ended in an error."),
         ):
             yield COUNTER, f"{kind}s".replace("ys", "ies"), what, {}, journal.kinds.get(kind, 0)
-        again = "Answers that were given again from the journal."
-        yield COUNTER, "repeated_answers", again, {}, journal.repeated
-        yield COUNTER, "sent_bytes", "Bytes of all answers.", {}, journal.n_bytes
-        yield COUNTER, "answer_seconds", "Seconds that answers took.", {}, journal.seconds
         when = "Time of the last answer, in seconds since 1970; 0 if there is none."
         yield GAUGE, "last_answer_timestamp_seconds", when, {}, journal.latest[0]
         yield from self._budget()
@@ -133,12 +129,9 @@ class ServerNumbers:
         for name, what, values in (
             ("answers", "Answers that counted.", runs.answers),
             ("failures", "Questions without an answer that counted.", runs.failures),
-            ("received_bytes", "Bytes of answers.", runs.received),
         ):
             for site, number in sorted(values.items()):
                 yield COUNTER, name, what, {"site": site}, number
-        yield COUNTER, "sent_bytes", "Bytes of questions, over all sites.", {}, runs.sent
-        yield COUNTER, "round_seconds", "Seconds that rounds took.", {}, runs.seconds
         what = "How many sites the last run reported as unlike all others."
         yield GAUGE, "strange_sites", what, {}, runs.strange
         when = "Time of the last model, in seconds since 1970; 0 if there is none."

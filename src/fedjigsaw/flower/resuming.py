@@ -1,6 +1,5 @@
 """Find the checkpoint of an earlier run, check it, and take it for a new one."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
@@ -17,13 +16,12 @@ from fedjigsaw.flower.jobs import (
 from fedjigsaw.flower.progress import Progress
 
 
-def unfinished(home: Path, job: Job, allowed: Callable[[Path], bool] = lambda folder: True) -> Path:
+def unfinished(home: Path, job: Job) -> Path:
     """Find the folder of the latest run of a job that has ended, and whose model nobody got.
 
     Parameters
     ----------
     home : the server's folder.
-    allowed : which folders of earlier runs may be used.
 
     Raises
     ------
@@ -34,7 +32,7 @@ def unfinished(home: Path, job: Job, allowed: Callable[[Path], bool] = lambda fo
     """
     for checkpoint in sorted((home / RUNS).glob(f"*/{CHECKPOINT}"), reverse=True):
         folder = checkpoint.parent
-        if allowed(folder) and Job.load(folder).is_same(job):
+        if Job.load(folder).is_same(job):
             if _is_at_work(home, folder):
                 raise FederationError(
                     f"Run {folder.name} has not ended: stop it with `federation stop FOLDER "

@@ -6,7 +6,7 @@ that does the work looks for it and ends. Flower is told as well, so that it ask
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event, Thread
@@ -14,15 +14,14 @@ from typing import Any
 
 from fedjigsaw.errors import ParameterError, did_you_mean
 from fedjigsaw.flower import jobs
-from fedjigsaw.flower.folders import OWNER, RUNNING, RUNS
+from fedjigsaw.flower.folders import RUNNING, RUNS
 from fedjigsaw.io.atomic import remove_unfinished
 
-COORDINATOR = "the coordinator"
+STOPPED = "The run was stopped by the coordinator."
 WATCH_SECONDS = 0.5
-MAX_SHOWN = 100  # characters
 
 
-def stop(home: Path, name: str, by: str) -> dict[str, Any]:
+def stop(home: Path, name: str) -> dict[str, Any]:
     """Stop a run of the server on this machine, and return how it ended, for JSON.
 
     Nothing happens to a run that has ended. One of a server that is not running is marked as
@@ -31,33 +30,25 @@ def stop(home: Path, name: str, by: str) -> dict[str, Any]:
     Parameters
     ----------
     home : the server's folder.
-    by : who stops it, in words.
 
     Returns
     -------
     dict
-        `run`, its name; `stopped`, whether this call stopped it; `error`, None if it has a model;
-        `stopped_by`, None if it was not stopped or nobody knows by whom.
+        `run`, its name; `stopped`, whether this call stopped it; `error`, None if it has a model.
     """
     if not jobs.NAME.fullmatch(name) or not jobs.job_folder(home, name).is_dir():
-        raise unknown_run(name, open_runs(home))
+        advice = did_you_mean(name, open_runs(home))
+        advice = advice or "`fedjigsaw federation status` lists those to stop."
+        raise ParameterError(f"There is no run {name!r}. {advice}")
     folder = jobs.job_folder(home, name)
-    words, code = f"The run was stopped by {by}.", jobs.StoppedError.exit_code
-    stopped = jobs.write_result(folder, error=words, exit_code=code, stopped_by=by)
+    code = jobs.StoppedError.exit_code
+    stopped = jobs.write_result(folder, error=STOPPED, exit_code=code)
     # again if an earlier call could not tell Flower
     if was_stopped(folder) and (home / RUNNING).exists():
         with jobs.control(home) as client:
             for number in client.runs_of(name):
                 client.stop_run(number)
-    result = jobs.read_result(folder)
-    found = {key: result.get(key) for key in ("error", "stopped_by")}
-    return {"run": name, "stopped": stopped, **found}
-
-
-def unknown_run(name: str, known: Iterable[str]) -> ParameterError:
-    """Return the error about a name that no run has."""
-    advice = did_you_mean(name, known) or "`fedjigsaw federation status` lists those to stop."
-    return ParameterError(f"There is no run {name!r}. {advice}")
+    return {"run": name, "stopped": stopped, "error": jobs.read_result(folder).get("error")}
 
 
 def was_stopped(folder: Path) -> bool:
@@ -68,28 +59,15 @@ def was_stopped(folder: Path) -> bool:
         return False
 
 
-def open_runs(home: Path, key: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return the runs that have not ended: name -> method, number of clusters, operator.
-
-    Parameters
-    ----------
-    key : fingerprint of an operator's key; only runs that were started with it. None is all.
-    """
+def open_runs(home: Path) -> dict[str, dict[str, Any]]:
+    """Return the runs that have not ended: name -> method, number of clusters."""
     found = {}
     for folder in sorted((home / RUNS).glob("*-*-*")):
         if (folder / jobs.RESULT).exists():
             continue
-        owner, job = _values(folder / OWNER), _values(folder / jobs.JOB)
-        if key in (None, owner.get("key")):
-            about = {name: _short(job.get(name)) for name in ("method", "n_clusters")}
-            found[folder.name] = {**about, "operator": owner.get("operator")}
+        job = _values(folder / jobs.JOB)
+        found[folder.name] = {name: job.get(name) for name in ("method", "n_clusters")}
     return found
-
-
-def _short(value: Any) -> Any:
-    """Return a value of a job that can be shown: an operator may have sent anything."""
-    text = json.dumps(value)
-    return value if len(text) <= MAX_SHOWN and "\\" not in text else None
 
 
 def _values(path: Path) -> dict[str, Any]:

@@ -29,9 +29,6 @@ from fedjigsaw.flower.folders import (
 from fedjigsaw.flower.gate import MAX_LARGE, Door, Gate, Listener
 from fedjigsaw.flower.keys import Keys, logger
 from fedjigsaw.flower.logs import told
-from fedjigsaw.flower.operator_desk import OperatorDesk
-from fedjigsaw.flower.operator_door import OperatorDoor
-from fedjigsaw.flower.operators import Operators
 from fedjigsaw.flower.processes import SECRET, end_with_parent, log_to
 from fedjigsaw.flower.renewal import ending
 
@@ -62,15 +59,12 @@ def main(folder: Path, private_port: int, listen: str, secret: str) -> None:
     threading.Thread(target=watch_keys, args=(keys, state), daemon=True).start()
     private, public = _listen("127.0.0.1", private_port), _listen(listen, settings.port)
     is_task = partial(patches.is_task_token, state)
-    operators = Operators(folder)
-    desk = OperatorDesk(app, folder, operators)
-    threading.Thread(target=desk.watch, daemon=True).start()
     doors: dict[int, Door] = {
         private_port: PrivateDoor(is_task, secret, private.welcome),
-        settings.port: OperatorDoor(operators, public.welcome, SiteDoor(keys, public.welcome)),
+        settings.port: SiteDoor(keys, public.welcome),
     }
     config = uvicorn.Config(
-        Gate(desk, doors),
+        Gate(app, doors),
         ssl_certfile=folder / CERTIFICATE,
         ssl_keyfile=folder / KEY,
         loop="asyncio",  # a Listener needs it

@@ -58,7 +58,7 @@ def do(home: Path, folder: Path, grid: Grid | None) -> None:
     except FedJigsawError as error:
         write_result(folder, error=str(error), exit_code=error.exit_code, strange=strange)
     except Exception as error:
-        traceback.print_exc()  # to flower.log; the result may go to an operator elsewhere
+        traceback.print_exc()  # to flower.log
         what = f"The run failed ({type(error).__name__}); flower.log at the server says more."
         write_result(folder, error=what, exit_code=1)
 

@@ -44,7 +44,9 @@ def find_encoding(path: Path, chunks: Iterable[bytes]) -> str:
             decoder.decode(chunk)
             continue
         if b"\0" in chunk:
-            raise DataError(_binary(path))
+            raise DataError(
+                f"{path} is not a text file: it has NUL bytes. If it is text, save it as UTF-8."
+            )
         undefined = undefined or any(byte in chunk for byte in b"\x81\x8d\x8f\x90\x9d")
         utf8 = utf8 and _decodes(decoder, chunk)
     if decoder is not None and utf8:
@@ -113,10 +115,6 @@ def _check_magic(path: Path, start: bytes) -> None:
         raise DataError(
             f"{path} is a zip or Excel file, not text. Name it by what it is, or unzip."
         )
-
-
-def _binary(path: Path) -> str:
-    return f"{path} is not a text file: it has NUL bytes. If it is text, save it as UTF-8."
 
 
 # ------------------------------------------------------------------------------------ delimiter

@@ -151,7 +151,8 @@ class TextReader:
         Excel writes such rows where cells below the table were used once.
         """
         lines = self._last_lines()
-        while lines and self._is_blank(lines[-1]):
+        blank = f'{self.delimiter}" '
+        while lines and not lines[-1].strip(blank) and lines[-1].count('"') % 2 == 0:
             self.n_blank += bool(lines.pop())
         if self.n_blank and not lines and self.n_bytes > TAIL:  # there may be more before the tail
             raise DataError(f"{self.path} ends with many empty rows. Delete them.")
@@ -167,9 +168,6 @@ class TextReader:
                 encoding = "utf-16-le" if file.read(2) == codecs.BOM_UTF16_LE else "utf-16-be"
         text = self.tail.decode(encoding, "ignore")
         return text.replace("\r\n", "\n").replace("\r", "\n").split("\n")[1:]
-
-    def _is_blank(self, line: str) -> bool:
-        return not line.strip(f'{self.delimiter}" ') and line.count('"') % 2 == 0
 
     # ------------------------------------------------------------------------------------- opening
 

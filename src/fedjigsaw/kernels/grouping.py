@@ -12,22 +12,11 @@ from fedjigsaw.kernels.matching import pairwise_distances
 Singles = npt.NDArray[np.float32]
 
 
-def means_of_groups(centers: Floats, radii: Floats, k: int) -> Floats:
-    """Return the means of the k largest groups of centers: Algorithm 5 (ServerAggregation).
-
-    Of two groups of the same size, the one with the larger radius comes first.
-
-    Examples
-    --------
-    >>> centers = np.array([[0.0], [1.0], [9.0], [2.0]])
-    >>> means_of_groups(centers, np.array([1.0, 2.0, 0.5, 0.1]), 1).tolist()
-    [[1.0]]
-    """
-    return means_of(centers, groups_by_size(centers, radii)[:k])
-
-
 def groups_by_size(centers: Floats, radii: Floats) -> list[Ints]:
-    """Return the groups of :func:`group_by_radius`, the largest first; then, the larger radius."""
+    """Return the groups of :func:`group_by_radius`, the largest first; then, the larger radius.
+
+    The means of the first k are what Algorithm 5 (ServerAggregation) of the paper returns.
+    """
     # a stable sort: groups come in the order of their radii
     return sorted(group_by_radius(centers, radii), key=len, reverse=True)
 

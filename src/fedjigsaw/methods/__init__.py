@@ -324,7 +324,7 @@ def register(
     label, color, about : str or None
         Name in tables, color in pictures such as ``"#AA4499"``, and a line about it. None is an
         attribute of the class of that name, if it has one; or else the name of the class, a color
-        that is still free, and the first line of its docstring.
+        that follows from the name, and the first line of its docstring.
 
     Returns
     -------
@@ -346,8 +346,7 @@ def register(
     for entry in _registered.values():
         if entry.found is cls and entry.name != name:
             raise ParameterError(f"{cls.__name__} is registered as {entry.name!r} already.")
-    used = {entry.color for n, entry in (METHODS | _registered).items() if n != name}
-    row = row_of(cls, name, label=label, color=color, about=about, used=used)
+    row = row_of(cls, name, label=label, color=color, about=about)
     cls.method = name
     _registered[name] = row
     return cls
@@ -416,8 +415,7 @@ def _entry_of_plugin(plugin: Plugin) -> Entry:
             "Names are lower case, and the same at both places."
         )
     cls.method = plugin.name
-    used = {entry.color for entry in (METHODS | _registered).values()}
-    return row_of(cls, plugin.name, source=plugin.package, used=used)
+    return row_of(cls, plugin.name, source=plugin.package)
 
 
 def _entry_of_class(cls: type[Any]) -> Entry:
@@ -428,4 +426,4 @@ def _entry_of_class(cls: type[Any]) -> Entry:
         if location_of(cls) == entry.location and entry.cls is cls:
             return entry
     name = cls.method if cls.method not in METHODS else default_name(cls)
-    return row_of(cls, name, used={entry.color for entry in (METHODS | _registered).values()})
+    return row_of(cls, name)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
@@ -77,7 +76,6 @@ def row_of(
     color: str | None = None,
     about: str | None = None,
     source: str | None = None,
-    used: Collection[str] = (),
 ) -> Entry:
     """Make the row of a method that is no part of the package.
 
@@ -85,23 +83,11 @@ def row_of(
     ----------
     label, color, about : None is an attribute of the class of that name, if it has one.
     source : None is the module of the class.
-    used : colors of other methods.
     """
     label = label or getattr(cls, "label", None) or cls.__name__
-    color = color or getattr(cls, "color", None) or _free_color(name, used)
+    color = color or getattr(cls, "color", None) or COLORS[crc32(name.encode()) % len(COLORS)]
     if not re.fullmatch("#[0-9A-Fa-f]{6}", str(color)):
         raise ParameterError(invalid("color", cls.__name__, "of the form '#AA4499'", repr(color)))
-    about = about or getattr(cls, "about", None) or _first_line(cls.__doc__)
+    about = about or getattr(cls, "about", None) or (cls.__doc__ or "").strip().partition("\n")[0]
     source = source or cls.__module__
     return Entry(name, location_of(cls), str(label), str(color), str(about), source, found=cls)
-
-
-def _free_color(name: str, used: Collection[str]) -> str:
-    """Return a color that depends on the name alone, unless another method has it already."""
-    start = crc32(name.encode()) % len(COLORS)
-    order = COLORS[start:] + COLORS[:start]
-    return next((color for color in order if color not in used), order[0])
-
-
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().partition("\n")[0]

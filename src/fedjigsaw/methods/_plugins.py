@@ -94,7 +94,8 @@ def why_no_method(found: Any) -> str:
     from fedjigsaw.base import FederatedClusterer
 
     if not isinstance(found, type) or not issubclass(found, FederatedClusterer):
-        return f"{_name_of(found)} is not a subclass of fedjigsaw.FederatedClusterer"
+        name = getattr(found, "__name__", type(found).__name__)
+        return f"{name} is not a subclass of fedjigsaw.FederatedClusterer"
     if isabstract(found):
         lacking = " and ".join(sorted(found.__abstractmethods__))
         return f"{found.__name__} does not define {lacking}"
@@ -118,18 +119,17 @@ def classes_of(place: str) -> list[type[FederatedClusterer]]:
         raise ParameterError(f"Cannot load the plugin {place}: {_reason(error)}.") from error
     from fedjigsaw.base import FederatedClusterer
 
-    own = dict.fromkeys(v for v in vars(module).values() if _is_class_of(module, v))
-    given = [cls for cls in own if issubclass(cls, FederatedClusterer)]
+    given = [
+        found
+        for found in dict.fromkeys(v for v in vars(module).values() if isinstance(v, type))
+        if found.__module__ == module.__name__ and issubclass(found, FederatedClusterer)
+    ]
     found = [cls for cls in given if not why_no_method(cls)]
     if given and not found:
         raise ParameterError(
             f"The plugin {place} has no method that can run: {why_no_method(given[0])}."
         )
     return found
-
-
-def _is_class_of(module: ModuleType, found: Any) -> bool:
-    return isinstance(found, type) and found.__module__ == module.__name__
 
 
 def _run_file(path: Path) -> ModuleType:
@@ -158,7 +158,3 @@ def _run_file(path: Path) -> ModuleType:
 def _reason(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}".rstrip(": .")
     return shorten(" ".join(text.split()), MAX_REASON)
-
-
-def _name_of(found: Any) -> str:
-    return str(getattr(found, "__name__", type(found).__name__))

@@ -1,6 +1,5 @@
 """What methods have in common whose clients search for clusters of their rows."""
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -27,9 +26,9 @@ class LocalSearch(FederatedClusterer):
     max_iter: int
     tol: float
 
-    @abstractmethod
     def n_local(self, n_rows: int) -> int:
         """Return the number of clusters that a client with `n_rows` rows looks for."""
+        return int(getattr(self, "n_local_clusters", None) or self.n_clusters)
 
     def summaries_of(
         self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]

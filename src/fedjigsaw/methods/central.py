@@ -68,10 +68,6 @@ class CentralKMeans(LocalSearch):
         self.tol = tol
         self.random_state = random_state
 
-    def n_local(self, n_rows: int) -> int:
-        """Return the number of clusters of the pooled rows."""
-        return int(self.n_clusters)
-
     def summaries_of(
         self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
     ) -> list[Summary]:

@@ -86,10 +86,6 @@ class DCKMeans(LocalSearch):
         self.assign = assign
         self.random_state = random_state
 
-    def n_local(self, n_rows: int) -> int:
-        """Return the number of clusters that a client looks for."""
-        return int(self.n_local_clusters or self.n_clusters)
-
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:

@@ -29,7 +29,7 @@ class FeCA(SiteFindings, LocalSearch):
     Each client m runs k-means on :math:`D_m`, drops the centers that sit between several true
     clusters (:func:`~fedjigsaw.kernels.local_solutions.drop_one_fit_many`), gives each of the
     others a radius, and sends both. The server groups all received centers by those radii
-    (:func:`~fedjigsaw.kernels.grouping.means_of_groups`) and returns the means of the
+    (:func:`~fedjigsaw.kernels.grouping.groups_by_size`) and returns the means of the
     k largest groups. Of two groups of the same size, the one with the larger radius comes first.
 
     A local cluster of one row has the radius 0, so that nothing is grouped with it. Where clients
@@ -116,10 +116,6 @@ class FeCA(SiteFindings, LocalSearch):
         self.tol = tol
         self.assign = assign
         self.random_state = random_state
-
-    def n_local(self, n_rows: int) -> int:
-        """Return the number of clusters that a client looks for."""
-        return self.n_local_clusters or self.n_clusters
 
     def summaries_of(
         self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]

@@ -105,10 +105,6 @@ class FederatedLloyd(LocalSearch):
         """Number of rounds: one for the start, then one for each step."""
         return 1 + self.n_rounds
 
-    def n_local(self, n_rows: int) -> int:
-        """Return the number of seeds of a client."""
-        return int(self.n_clusters)
-
     def search(
         self, problems: Sequence[Problem], broadcasts: Sequence[Broadcast]
     ) -> list[Solution]:

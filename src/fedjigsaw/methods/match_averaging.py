@@ -84,10 +84,6 @@ class MatchAveraging(LocalSearch):
         self.assign = assign
         self.random_state = random_state
 
-    def n_local(self, n_rows: int) -> int:
-        """Return the number of clusters that a client looks for."""
-        return int(self.n_clusters)
-
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted: it has at most k centers."""
         super().check_answer(summary, broadcast)

@@ -94,10 +94,6 @@ class Mufc(LocalSearch):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def n_local(self, n_rows: int) -> int:
-        """Return the number of clusters that a client seeds."""
-        return int(self.n_local_clusters or self.n_clusters)
-
     def summaries_of(
         self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
     ) -> list[Summary]:

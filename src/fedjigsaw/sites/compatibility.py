@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw._names import mixes_alphabets, skeleton
 from fedjigsaw._regions import each_summary
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import repeated
@@ -23,6 +24,8 @@ from fedjigsaw.sites.preparation import bounds_in_order
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
 
+# signs that do not show, though they can be printed
+UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]")
 COPY = "-clean"  # the end of the name of a copy that `schema check` proposes
 DIGITS = 9  # in which means of the same rows agree, relative to the largest of all sites
 
@@ -158,15 +161,24 @@ def check_different(clients: Mapping[str, str]) -> None:
         seen[client] = name
 
 
+def skeleton(name: str) -> str:
+    """Return a form of a name that is the same for names that look alike.
+
+    They differ in case, in spaces, in other signs for the same, or in signs that do not show.
+
+    Examples
+    --------
+    >>> skeleton("Bern") == skeleton("bern ") == skeleton("\\uff42ern"), skeleton("bonn")
+    (True, 'bonn')
+    """
+    text = unicodedata.normalize("NFKC", UNSEEN.sub("", name)).casefold()
+    return " ".join(unicodedata.normalize("NFKC", text).split())
+
+
 def check_look_alikes(clients: Mapping[str, str]) -> None:
     """Check that no client has a name that people would take for another client's."""
     seen: dict[str, tuple[str, str]] = {}
     for name, client in clients.items():
-        if mixes_alphabets(client):
-            raise MessageError(
-                f"{name} is from client {client!a}, a name that mixes alphabets, so that it "
-                "can be taken for another. Ask that site for a plain name (client=...)."
-            )
         other_name, other = seen.setdefault(skeleton(client), (name, client))
         if other != client:
             raise MessageError(

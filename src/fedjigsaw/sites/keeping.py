@@ -132,7 +132,7 @@ class Kept:
 
     def sites(self) -> set[str]:
         """Return the names of the sites of all summaries."""
-        return {path.name.removesuffix(ENDING) for path in self._paths()}
+        return {path.name.removesuffix(ENDING) for path in self.folder.glob(f"*/[!.]*{ENDING}")}
 
     def summaries(self) -> list[KeptSummary]:
         """Return all summaries, by question and site."""
@@ -140,9 +140,6 @@ class Kept:
 
     def _questions(self) -> Iterable[Path]:
         return (path for path in self.folder.glob("*") if path.is_dir())
-
-    def _paths(self) -> Iterable[Path]:
-        return self.folder.glob(f"*/[!.]*{ENDING}")
 
     def _read(self, place: Path) -> Iterable[KeptSummary]:
         for path in sorted(place.glob(f"[!.]*{ENDING}")):

@@ -7,7 +7,6 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from fedjigsaw._names import mixes_alphabets
 from fedjigsaw._typing import Floats
 from fedjigsaw._validation import check_name
 from fedjigsaw.columns.encoding import Encoding
@@ -55,13 +54,7 @@ def quiet(n_rows: int) -> None:
 
 def site_name(client: str | None, table: Table) -> str:
     """Return the name of the site: by default that of its file, without the ending."""
-    name = check_name(stem(table.path) if client is None else client)
-    if mixes_alphabets(name):
-        raise DataError(
-            f"The name of this site, {name!a}, mixes alphabets, so that it can be taken for "
-            "another. Give a plain name (client=...)."
-        )
-    return name
+    return check_name(stem(table.path) if client is None else client)
 
 
 def open_data(

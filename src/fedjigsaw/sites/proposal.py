@@ -138,7 +138,10 @@ def propose_schema(
     found = {name: recognize(seen, min_rows) for name, seen in sightings.items()}
     found = _without_answers(found)
     marks = tuple(sorted({mark for known in found.values() for mark in known.marks}))
-    columns = {name: _draft(name, known) for name, known in found.items()}
+    columns = {
+        name: Column(name, known.kind, categories=known.categories, format=known.format)
+        for name, known in found.items()
+    }
     spreads = _measure(tables, columns, marks, min_rows)
     entries = [
         _entry(
@@ -221,10 +224,6 @@ def _unreadable(name: str, known: Recognized, marks: Sequence[str]) -> Recognize
         f'kind = "{known.kind}", and make a copy with `schema apply {options}`.'
     )
     return Recognized(IGNORE, f"{known.kind}s, and {shown} among them", notes=(*known.notes, note))
-
-
-def _draft(name: str, known: Recognized) -> Column:
-    return Column(name, known.kind, categories=known.categories, format=known.format)
 
 
 def _entry(

@@ -8,7 +8,6 @@ from typing import Any
 
 from fedjigsaw._random import stream
 from fedjigsaw._validation import MAX_SAMPLES
-from fedjigsaw.columns.schema import Schema
 from fedjigsaw.engine import NO_GUARD, Client
 from fedjigsaw.errors import FewerRowsWarning, counted, warn
 from fedjigsaw.io.contents import describe_rows
@@ -132,8 +131,14 @@ def summarize(
         logger.info("%s: %s", table.path, describe_rows(n_samples, skipped))
     enough = len(rows) >= guard.min_cluster_size  # else the guard blocks all of it
     if privacy is None and n_clusters != "auto" and enough and len(rows) < int(n_clusters):
-        _warn_of_fewer_rows(table.path, len(rows), n_clusters)
-    warn_of_marks(table.path, rows, table.columns, _schema_of(scaler))
+        warn(
+            f"{table.path} has {counted(len(rows), 'row')} to cluster, fewer than the {n_clusters} "
+            f"clusters requested: it sends at most {counted(len(rows), 'center')}. "
+            "This is fine for a small site.",
+            FewerRowsWarning,
+        )
+    schema = None if scaler is None or scaler.encoding is None else scaler.encoding.schema
+    warn_of_marks(table.path, rows, table.columns, schema)
     rule = replace(guard, scaled_by=scaler) if privacy is None else NO_GUARD
     if privacy is None and rule.min_cluster_size == 1:
         warn_of_far_row(rows)
@@ -169,10 +174,6 @@ def summarize(
     )
 
 
-def _schema_of(scaler: Scaler | None) -> Schema | None:
-    return None if scaler is None or scaler.encoding is None else scaler.encoding.schema
-
-
 def _scaled(privacy: Privacy | None, scaler: Scaler | None) -> Privacy | None:
     """Return the promise in scaled units; raise what is wrong with it before it is paid for."""
     if privacy is None:
@@ -180,11 +181,3 @@ def _scaled(privacy: Privacy | None, scaler: Scaler | None) -> Privacy | None:
     scaled = scale_bounds(privacy, scaler)
     box_of(scaled, len(scaled.bounds[0]))
     return scaled
-
-
-def _warn_of_fewer_rows(path: Path, n_rows: int, n_clusters: int | str) -> None:
-    warn(
-        f"{path} has {counted(n_rows, 'row')} to cluster, fewer than the {n_clusters} clusters "
-        f"requested: it sends at most {counted(n_rows, 'center')}. This is fine for a small site.",
-        FewerRowsWarning,
-    )
