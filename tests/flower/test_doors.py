@@ -5,16 +5,13 @@ import socket
 from types import SimpleNamespace
 
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    PublicFormat,
     load_ssh_private_key,
 )
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from fedjigsaw.errors import FederationError
-from fedjigsaw.flower import folders, gate, keys, members, operator_protocol, operators
+from fedjigsaw.flower import folders, gate, keys, members
 from fedjigsaw.flower.certificates import make_site_key
 from fedjigsaw.flower.doors import SiteDoor
 from fedjigsaw.flower.gate import (
@@ -27,8 +24,6 @@ from fedjigsaw.flower.gate import (
     body_size,
 )
 from fedjigsaw.flower.keys import Keys, read_twins
-from fedjigsaw.flower.operator_door import OperatorDoor
-from fedjigsaw.flower.operator_protocol import PATH, TOLERANCE, fingerprint, sign
 
 
 def scope(path, headers=(), size=5):
@@ -207,105 +202,6 @@ def test_idle_strangers_do_not_keep_a_site_out(monkeypatch):
         assert len(listener.visitors) == 1  # closed ones are forgotten
         for one in (*ends, *accepted):
             one.close()
-
-
-START = PATH + "start"
-
-
-@pytest.fixture
-def anna(clinic):
-    return operators.load_key(operators.add(clinic / "server", "anna"))
-
-
-@pytest.fixture
-def door(clinic, site_door):
-    known = operators.Operators(clinic / "server")
-    return OperatorDoor(known, lambda address, sender: None, site_door)
-
-
-def head(key, path=START, body=b"{}", word="w"):
-    return {name.encode(): v.encode() for name, v in sign(key, path, body, word).items()}
-
-
-def test_an_operator_is_known_by_the_signature(door, anna):
-    assert outcome(door, START, head(anna)) == "operator anna"
-    assert outcome(door, START, head(Ed25519PrivateKey.generate())) == 412
-    assert outcome(door, START, {}) == 401
-
-
-def test_a_request_counts_once(door, anna):
-    headers = head(anna)
-    assert outcome(door, START, headers) == "operator anna"
-    assert outcome(door, START, headers) == 401
-    assert outcome(door, START, {**headers, b"fedjigsaw-nonce": b"0" * 32}) == 401  # it is signed
-
-
-def test_whatever_was_signed_may_not_be_changed(door, anna):
-    for name in head(anna):
-        headers = head(anna)
-        value = headers[name]
-        for other in (b"", b"x", b"\xff", b"9" * 5000, value[:-1], value + b"0", b"0" + value):
-            assert outcome(door, START, {**headers, name: other}) in (401, 412), (name, other)
-        assert outcome(door, START, {n: v for n, v in headers.items() if n != name}) in (401, 412)
-    assert outcome(door, PATH + "stop", head(anna)) == 401  # for another path
-    # a known key's name over the signature of another
-    stranger = Ed25519PrivateKey.generate()
-    assert (
-        outcome(
-            door,
-            START,
-            {**head(stranger), b"fedjigsaw-operator": head(anna)[b"fedjigsaw-operator"]},
-        )
-        == 401
-    )
-
-
-@pytest.mark.parametrize("seconds", [-3600, -TOLERANCE - 5, TOLERANCE + 5, 1e6])
-def test_a_request_is_of_now(door, anna, monkeypatch, seconds):
-    now = operator_protocol.time()
-    monkeypatch.setattr(operator_protocol, "time", lambda: now + seconds)
-    headers = head(anna)
-    monkeypatch.undo()
-    assert outcome(door, START, headers) == 401
-
-
-def test_an_operators_key_is_no_key_of_a_site(door, anna):
-    """Neither in the way operators sign, nor in that of sites."""
-    from base64 import b64encode
-
-    from flwr.common.constant import TIMESTAMP_HEADER
-    from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER, FLEET_HTTP_SIGNATURE_HEADER
-    from flwr.supercore.date import now
-
-    path = "/v1/fleet/pull-messages"
-    assert outcome(door, path, head(anna, path)) == 401
-    moment = now().isoformat()
-    public = anna.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    headers = {
-        FLEET_HTTP_PUBLIC_KEY_HEADER: b64encode(public),
-        FLEET_HTTP_SIGNATURE_HEADER: b64encode(anna.sign(moment.encode())),
-        TIMESTAMP_HEADER: moment.encode(),
-    }
-    assert outcome(door, path, {name.encode(): v for name, v in headers.items()}) == 401
-
-
-def test_a_sites_key_is_no_key_of_an_operator(door, bern, anna):
-    assert outcome(door, "/v1/fleet/pull-messages", bern) == "bern"  # it is right for a site
-    assert outcome(door, START, bern) == 401
-    assert outcome(door, START, {**bern, **head(Ed25519PrivateKey.generate())}) == 412
-
-
-def test_a_running_server_notices_who_is_added_and_removed(clinic):
-    home = clinic / "server"
-    known = operators.Operators(home)
-    key = fingerprint(operators.load_key(operators.add(home, "anna")).public_key())
-    assert known.find(key).name == "anna"
-    assert known.find("0" * 64) is None
-    operators.remove(home, "anna")
-    assert known.find(key) is None
-    (clinic / "anna").rename(clinic / "old")
-    operators.add(home, "anna")  # the same name with another key
-    assert known.find(key) is None
 
 
 def test_large_requests_wait_for_one_another_and_small_ones_do_not():
