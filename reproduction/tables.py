@@ -119,9 +119,7 @@ def _listing(name: str, told: Mapping[str, Any], folder: Path) -> str:
     rows = [row for row in rows if "needs" not in told or row.get(told["needs"])]
     where = f"`results/{told['file']}.jsonl`: {len(rows)} rows"
     versions = ", ".join(sorted({str(row["version"]) for row in rows if "version" in row}))
-    again = (
-        f"Again: {told['command']}." if "command" in told else "Recorded: by no command of today."
-    )
+    again = f"Again: {told['command']}." if "command" in told else "Recorded once, by hand."
     made = f"{where}, version {versions or MISSING}. {again}"
     head = list(told["columns"])
     lines = [[_filled(form, row) for form in told["columns"].values()] for row in rows]
