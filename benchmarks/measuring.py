@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
 from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats
-from fedjigsaw.io.rows import read_rows, write_rows
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.report.provenance import provenance
+from reproduction.studies import RESULTS, read, write
 
-HERE = Path(__file__).parent
-RESULTS = HERE.parent / "results" / "benchmarks.jsonl"
 COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
 Row = dict[str, Any]
 Works = Mapping[str, Callable[[], object]]
@@ -35,8 +36,8 @@ def run(*benchmarks: Callable[[], Iterator[Row]], names: Sequence[str]) -> None:
             print("  ".join(f"{key}={_short(value)}" for key, value in row.items()), flush=True)
             made.append({**row, **provenance()})
         if made:  # there are none without the machine that it needs
-            others = [row for row in read_rows(RESULTS) if row["benchmark"] != name]
-            write_rows(RESULTS, [*others, *made])
+            others = [row for row in read(RESULTS, "benchmarks") if row["benchmark"] != name]
+            write(RESULTS, "benchmarks", [*others, *made])
 
 
 def _short(value: object) -> str:
