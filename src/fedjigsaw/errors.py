@@ -83,12 +83,16 @@ MAX_VALUE, MAX_TEXT = 300, 3000  # characters of a value in an error, and of an 
 
 
 class FedJigsawError(Exception):
-    """Base class of all errors that fedjigsaw raises on purpose. Their texts are never long."""
+    """Base class of all errors that fedjigsaw raises on purpose. Their texts are never long.
+
+    `parameter` is the name of the parameter that the error is about, if there is one.
+    """
 
     exit_code = 1
 
-    def __init__(self, *args: object) -> None:
+    def __init__(self, *args: object, parameter: str = "") -> None:
         super().__init__(*(shorten(a, MAX_TEXT) if isinstance(a, str) else a for a in args))
+        self.parameter = parameter
 
 
 class ParameterError(FedJigsawError, ValueError):
@@ -214,6 +218,8 @@ class NoiseWarning(UserWarning):
 class NoisySummaryWarning(ClientsWarning):
     """A site has so few rows that its private summary is hardly more than noise."""
 
+    parameter = "cells"  # that may help
+
 
 class OutsideRangeWarning(UserWarning):
     """The schema does not allow values, which were clipped or count as missing or as (other)."""
@@ -225,6 +231,8 @@ class RefusedFileWarning(UserWarning):
 
 class SameRowsWarning(UserWarning):
     """Two sites seem to be one, whose rows count twice."""
+
+    parameter = "without"
 
 
 class UncertainNumberWarning(UserWarning):
@@ -245,6 +253,8 @@ class ForeignSummaryWarning(UserWarning):
 
 class IdentifierWarning(UserWarning):
     """No columns were named, and some look like identifiers, which are left out, or like codes."""
+
+    parameter = "columns"
 
 
 def warn(message: str | Warning, category: type[Warning] | None = None) -> None:

@@ -128,7 +128,9 @@ class Later(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **named: Any) -> Any:
         """Parse the words that follow the name of the command."""
-        cli.words = [str(self.name), *args]
+        cli.running = self.command
+        for word in args:
+            cli.running = getattr(cli.running, "commands", {}).get(word, cli.running)
         return self.command.make_context(info_name, args, *more, **named)
 
 

@@ -118,7 +118,8 @@ def deal_dataset(
         others = ", ".join(name for name in partition.WITHOUT_CLASSES if name != "column")
         raise DataError(
             f"The classes of {data.name} are not known, and rows are dealt by them. "
-            f"Name their column (label=...), or use another split: {others}."
+            f"Name their column, or use another split: {others}.",
+            parameter="label",
         )
     deal, words = _split(split, data.X, data.y if data.has_classes else None, n_clients, options)
     names = data.columns or [f"x{j}" for j in range(data.X.shape[1])]

@@ -219,13 +219,15 @@ def _load(dataset: Any, split: str, *, by: str | None, **options: Any) -> datase
         data = datasets.load(data, clients=by if by_column else None, **options)
     if by_column and data.clients is None:
         raise ParameterError(
-            "The split 'column' needs a file, and by=...: the column that tells who holds a row."
+            "The split 'column' needs a file, and the column that tells who holds a row.",
+            parameter="by",
         )
     if split not in partition.WITHOUT_CLASSES and not data.has_classes:
         others = ", ".join(n for n in partition.SPLITS if n in partition.WITHOUT_CLASSES)
         raise DataError(
             f"The classes of {data.name} are not known, and the split {split!r} needs them. Name "
-            f"their column (label=...), or use another split: {others}."
+            f"their column, or use another split: {others}.",
+            parameter="label",
         )
     return data
 
@@ -233,7 +235,8 @@ def _load(dataset: Any, split: str, *, by: str | None, **options: Any) -> datase
 def _true_number(data: datasets.Dataset) -> int:
     if not data.has_classes:
         raise ParameterError(
-            f"The number of clusters of {data.name} is not known: give it (n_clusters=...)."
+            f"The number of clusters of {data.name} is not known: give it.",
+            parameter="n_clusters",
         )
     return data.n_clusters
 

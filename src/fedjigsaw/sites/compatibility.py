@@ -91,8 +91,7 @@ def warn_of_copies(rows: Mapping[str, tuple[int, Floats | None]]) -> None:
         if first != client:
             warn(
                 f"{first!r} and {client!r} sent the same numbers of {n:,} rows each: are they one "
-                "site under two names, whose rows count twice? Then leave one of them out "
-                "(without=...).",
+                "site under two names, whose rows count twice? Then leave one of them out.",
                 SameRowsWarning,
             )
 
@@ -165,14 +164,14 @@ def check_look_alikes(clients: Mapping[str, str]) -> None:
         if mixes_alphabets(client):
             raise MessageError(
                 f"{name} is from client {client!a}, a name that mixes alphabets, so that it "
-                "can be taken for another. Ask that site for a plain name (client=...)."
+                "can be taken for another. Ask that site for a plain name."
             )
         other_name, other = seen.setdefault(skeleton(client), (name, client))
         if other != client:
             raise MessageError(
                 f"{other_name} and {name} are from clients whose names look alike: "
                 f"{other!a} and {client!a}. Leave out the file that is not genuine, or "
-                "ask a site for another name (client=...)."
+                "ask a site for another name."
             )
 
 

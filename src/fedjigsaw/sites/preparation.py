@@ -59,7 +59,8 @@ def site_name(client: str | None, table: Table) -> str:
     if mixes_alphabets(name):
         raise DataError(
             f"The name of this site, {name!a}, mixes alphabets, so that it can be taken for "
-            "another. Give a plain name (client=...)."
+            "another. Give a plain name.",
+            parameter="client",
         )
     return name
 
