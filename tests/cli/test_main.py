@@ -23,7 +23,7 @@ def test_version(shell):
 
 
 def test_our_errors_are_one_line_and_a_code(shell, tmp_path):
-    done = shell("simulate", "--dataset", "s1", FEDJIGSAW_DATA="", FEDJIGSAW_CACHE=str(tmp_path))
+    done = shell("compare", "--dataset", "s1", FEDJIGSAW_DATA="", FEDJIGSAW_CACHE=str(tmp_path))
     assert done.returncode == 6
     assert done.stderr.startswith(
         "Error: Data set 's1' not found: no ssets/s1.txt in FEDJIGSAW_DATA"
@@ -35,8 +35,8 @@ def test_our_errors_are_one_line_and_a_code(shell, tmp_path):
 @pytest.mark.parametrize(
     ("words", "code"),
     [
-        (["simulate", "-p", "x"], 2),
-        (["simulate", "--split", "none"], 2),
+        (["compare", "--dataset", "iris", "-p", "x"], 2),
+        (["compare", "--split", "none"], 2),
         (["demo", "--out", "/nowhere/at/all.png"], 3),
         (["nonsense"], 2),
     ],
@@ -45,9 +45,7 @@ def test_exit_codes(shell, words, code):
     assert shell(*words).returncode == code
 
 
-@pytest.mark.parametrize(
-    "command", [[], ["demo"], ["simulate"], ["methods"], ["data"], ["data", "fetch"]]
-)
+@pytest.mark.parametrize("command", [[], ["demo"], ["methods"], ["data"], ["data", "fetch"]])
 @pytest.mark.slow
 def test_help(shell, command):
     done = shell(*command, "--help")

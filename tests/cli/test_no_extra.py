@@ -39,9 +39,9 @@ for line in sys.stdin:
 # every command, and the extra that it needs
 COMMANDS = {
     "methods": None,
-    "demo --rows demo.jsonl": None,
+    "demo": None,
     "data": None,
-    "simulate --dataset iris --clients 2 --runs 1": None,
+    "compare --dataset iris --clients 2": None,
     "compare a.csv b.csv -k 2": None,
     "stats a.csv -o a.stats": None,
     "stats b.csv -o b.stats": None,

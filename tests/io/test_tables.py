@@ -119,9 +119,7 @@ class TestMissing:
 
     def test_are_counted_per_column(self, tmp_path):
         (tmp_path / "t.csv").write_text(self.TEXT)
-        with pytest.raises(
-            DataError, match=r"t.csv .* missing values: 2 in 'a', 1 in 'b'. "
-        ):
+        with pytest.raises(DataError, match=r"t.csv .* missing values: 2 in 'a', 1 in 'b'. "):
             read(tmp_path / "t.csv")
 
     def test_can_be_dropped(self, tmp_path):

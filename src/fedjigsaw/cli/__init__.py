@@ -1,7 +1,7 @@
 """Internal: the command line. Each command parses its options, calls a function, prints.
 
 Results go to standard output, everything else (progress, errors) to standard error, so that
-``fedjigsaw simulate --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.
+``fedjigsaw compare --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.
 
 This module imports nothing heavy, so that `main` is there before anything can be interrupted.
 """

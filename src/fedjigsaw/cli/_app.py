@@ -25,13 +25,8 @@ COMMANDS = {
     "methods": (START, "catalog", "List the methods and their parameters."),
     "demo": (
         START,
-        "simulate",
+        "demo",
         "Run the methods of the paper on a generated data set: one table, one picture.",
-    ),
-    "simulate": (
-        EXPERIMENTS,
-        "simulate",
-        "Split a data set among clients, cluster it, and measure: mean and deviation over runs.",
     ),
     "compare": (
         EXPERIMENTS,

@@ -3,11 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.table import Table as RichTable
 
 from fedjigsaw.choice.findings import DOUBTFUL
-from fedjigsaw.cli._shared import track
-from fedjigsaw.cli.simulate import COLUMNS
+from fedjigsaw.cli._config import was_given
+from fedjigsaw.cli._shared import err, escape, out, track
 from fedjigsaw.comparison import Comparison
 from fedjigsaw.comparison.comparing import run
 from fedjigsaw.comparison.contenders import named, params_by_method, supporting
@@ -20,8 +24,8 @@ from fedjigsaw.comparison.cost import (
 )
 from fedjigsaw.comparison.measures import without_classes
 from fedjigsaw.comparison.problems import Problem
-from fedjigsaw.comparison.tables import rows_as_csv
-from fedjigsaw.errors import ParameterError, counted
+from fedjigsaw.comparison.tables import NUMBERS, rows_as_csv
+from fedjigsaw.errors import ExtraError, ParameterError, counted
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.scaling import Scaler
@@ -37,6 +41,44 @@ COST_COLUMNS = (
     "method", "epsilon", "seed", "ratio", "agreement", "purity", "nmi", "ari", "inertia",
     "bytes_per_client", "seconds", "n_found", "noisy_sites", "failed",
 )  # fmt: skip
+COLUMNS = {
+    name: NUMBERS[name]
+    for name in ("n_found", "confidence", "l2", "purity", "nmi", "bytes_per_client", "seconds")
+}
+PictureFlag = Annotated[
+    Path,
+    typer.Option("--out", "-o", help="The picture to write: PNG, SVG or PDF. Example: -o all.svg"),
+]
+SeedFlag = Annotated[
+    int,
+    typer.Option(min=0, help="Seed of the split and of all random choices. Example: --seed 7"),
+]
+
+
+def drawable(context: typer.Context, picture: Path) -> Path | None:
+    """Check a picture's format; return None, and say so, if it needs an extra and is not asked for.
+
+    A command that draws by default works without its picture; one that was told to draw does not.
+    """
+    try:
+        pictures.check_format(picture.suffix)
+    except ExtraError as error:
+        if was_given(context, "picture"):
+            raise
+        err.print(f"No picture: {escape(str(error))}")
+        return None
+    return picture
+
+
+def print_table(table: Table) -> None:
+    """Print a table with its first column at the left, all others at the right."""
+    shown = RichTable(title=escape(table.caption), title_justify="left", collapse_padding=True)
+    for place, heading in enumerate(table.headings):
+        justify: Literal["left", "right"] = "right" if table.is_number(place) else "left"
+        shown.add_column(heading, justify=justify, overflow="fold")
+    for row in table.rows:
+        shown.add_row(*row)
+    out.print(shown)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 from fedjigsaw import partition
-from fedjigsaw.cli._comparing import Report, Task, parse_epsilons, report_costs, report_methods
+from fedjigsaw.cli._comparing import (
+    PictureFlag,
+    Report,
+    SeedFlag,
+    Task,
+    drawable,
+    parse_epsilons,
+    print_table,
+    report_costs,
+    report_methods,
+)
 from fedjigsaw.cli._options import (
     PRIVACY,
     BoundsOption,
@@ -39,7 +49,6 @@ from fedjigsaw.cli._shared import (
     warnings_shown,
 )
 from fedjigsaw.cli.report import check_page
-from fedjigsaw.cli.simulate import MethodFlag, PictureFlag, SeedFlag, drawable, print_table
 from fedjigsaw.comparison.files import default_columns, pool_files, standard_scaler
 from fedjigsaw.comparison.problems import Problem, deal_dataset, fixed
 from fedjigsaw.errors import ParameterError
@@ -78,8 +87,10 @@ SplitFlag = Annotated[
     str | None,
     typer.Option(
         **choice(partition.SPLITS),
-        help="--dataset: how to split rows among clients, as in `simulate`; in place of "
-        "column, give one file per site. Default: dirichlet.",
+        help="--dataset: how to split rows among clients: evenly (iid), in random proportions of "
+        "each class (dirichlet), a few blocks of one class each (shards), at random in very "
+        "different sizes (quantity), another region for each client (features), or by a column of "
+        "a file (column). Default: dirichlet.",
     ),
 ]
 
@@ -136,6 +147,14 @@ def compare_methods(
             "Example: --mix 0.2",
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="--split column: the column that tells who holds each row. --split features: the "
+            "column whose values decide. Default: the direction in which rows vary most. "
+            "Example: --by hospital"
+        ),
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -167,7 +186,13 @@ def compare_methods(
         ),
     ] = False,
     decimal: Decimal = None,
-    method: MethodFlag = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Run this method; repeat it for several. `fedjigsaw methods` lists them. "
+            "Default: all that support K. Example: --method feca --method jigsaw"
+        ),
+    ] = None,
     param: ParamFlag = None,
     seed: SeedFlag = 0,
     epsilon: Epsilons = None,
@@ -235,6 +260,7 @@ def compare_methods(
     else:
         chosen: dict[str, Any] = {"label": label, "columns": split_names(columns)}
         own = {"alpha": alpha, "min_size": min_size, "shards_per_client": shards, "mix": mix}
+        own["by"] = by
         chosen |= {option: value for option, value in own.items() if value is not None}
         problem, skipped = deal_dataset(str(dataset), clients, split=split or SPLIT, **chosen), 0
         if k is None and not problem.has_classes:

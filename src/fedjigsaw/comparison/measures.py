@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjigsaw import metrics
-from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._typing import Floats
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import FewerClustersWarning, UncertainNumberWarning
 from fedjigsaw.io.rows import Row
@@ -33,7 +33,6 @@ def fit_and_measure(
     method: FederatedClusterer,
     data: Dataset,
     clients: Any,
-    used: Ints | slice = slice(None),
     *,
     privacy: Privacy | None = None,
 ) -> dict[str, Any]:
@@ -43,13 +42,12 @@ def fit_and_measure(
 
     Parameters
     ----------
-    clients : client id of each row that is used.
-    used : which rows of `data` the clients hold; all by default.
+    clients : client id of each row.
     privacy : differential privacy for each client; none by default.
     """
-    seconds, was_first = _timed_fit(method, data.X[used], clients, privacy)
+    seconds, was_first = _timed_fit(method, data.X, clients, privacy)
     if was_first:
-        seconds, _ = _timed_fit(method, data.X[used], clients, privacy)
+        seconds, _ = _timed_fit(method, data.X, clients, privacy)
     n_clients = len(np.unique(clients))
     return {**standard_measures(method, data, n_clients), "seconds": seconds}
 
@@ -73,8 +71,7 @@ def _timed_fit(
 
 def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int) -> dict[str, Any]:
     """Measure a fitted method; `l2` and `mse` only where the true centers are known."""
-    whole = len(method.labels_) == len(data.X)
-    labels = method.labels_ if whole else method.predict(data.X)
+    labels = method.labels_
     numbers: dict[str, Any] = {"n_found": method.n_clusters_}
     if data.centers is not None:
         numbers["l2"] = metrics.center_l2(method.cluster_centers_, data.centers)
@@ -88,13 +85,6 @@ def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int)
     numbers["bytes_per_client"] = method.transcript_.bytes_up / n_clients
     numbers["rounds"] = method.n_iter_
     return numbers
-
-
-def mean_and_std(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Return mean and standard deviation of every measured number, over rows of several seeds."""
-    measured = [name for name in MEASURED if all(row.get(name) is not None for row in rows)]
-    columns = {name: [row[name] for row in rows] for name in measured}
-    return {name: (float(np.mean(v)), float(np.std(v))) for name, v in columns.items()}
 
 
 def without_classes(rows: Iterable[Row]) -> list[Row]:
