@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -19,6 +20,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.comparison.demo import run_demo
 from fedjigsaw.comparison.tables import cell_text
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.rows import write_rows
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, label_of
 from fedjigsaw.methods._support import support_of
 from fedjigsaw.report import pictures
@@ -32,6 +34,14 @@ app = typer.Typer()
 def demo(
     context: typer.Context,
     picture: PictureFlag = Path("demo.png"),
+    rows_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--rows",
+            help="Also write each measured row as a JSON line to this file. "
+            "Example: --rows rows.jsonl",
+        ),
+    ] = None,
     seed: SeedFlag = 0,
     force: ForceFlag = False,
     as_json: JsonFlag = False,
@@ -44,12 +54,14 @@ def demo(
     Example: fedjigsaw demo -o demo.png
     """
     drawn = drawable(context, picture)
-    check_outputs(drawn, force=force)
+    check_outputs(drawn, rows_file, force=force)
     with compiling_told():
         result = run_demo(seed, track=partial(track, label="Methods"))
     if drawn is not None:
         figure = pictures.roadmap(result.fitted, result.data, result.clients)
         write_whole(drawn, pictures.render(figure, drawn.suffix), replace=force)
+    if rows_file is not None:
+        write_rows(rows_file, result.rows, replace=force)
     model = result.fitted[DEFAULT].model_
     if as_json:
         support = {name: values.tolist() for name, values in (support_of(model) or {}).items()}
