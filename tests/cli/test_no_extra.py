@@ -58,7 +58,6 @@ COMMANDS = {
     "schema init a.csv b.csv -o schema.toml": None,
     "schema check a.csv --schema schema.toml": None,
     "schema apply a.csv --schema schema.toml -o a.parquet": None,
-    "schema json-schema": None,
     "privacy status a.csv": None,
     "privacy cells --epsilon 1 --rows 5000 --sites 10 --columns 2 -k 15": "privacy",
     "privacy set-limit a.csv --epsilon 4": "privacy",
@@ -85,8 +84,6 @@ COMMANDS = {
     "deep export net -o net.safetensors": "deep",
     # options of commands that work without
     "demo -o demo.svg --force": "plots",
-    "compare a.csv b.csv -k 2 --html page.html": "report",
-    "inspect auto --picture k.png": "plots",
     "summarize a.csv -k 2 --epsilon 1 --bounds 0,20 --cells own -o c.summary": "privacy",
     "summarize a.xlsx -k 2 -o c.summary": "excel",
 }

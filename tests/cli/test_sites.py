@@ -278,7 +278,6 @@ class TestCommands:
             "summarize b.csv -k 3 -o p --force",
             "summarize b.csv -k 3 -o p",
             "assign b.csv --model model -o p.csv --force",
-            "inspect model --picture p --force",
         ):
             with pytest.raises(DataError, match="is a pipe or a device; give a regular file"):
                 run(words)

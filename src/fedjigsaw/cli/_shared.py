@@ -225,14 +225,6 @@ def track(items: Iterable[T], label: str) -> Iterator[T]:
 
 
 @contextmanager
-def count_steps(label: str, total: int) -> Iterator[Callable[[], object]]:
-    """Show progress over steps that end in any order."""
-    with progress_bar() as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda: progress.advance(task)
-
-
-@contextmanager
 def count_rows(label: str, total: int | None) -> Iterator[Callable[[int], object]]:
     """Show progress over the rows of a file, with the time left if their number is known."""
     with progress_bar() as progress:

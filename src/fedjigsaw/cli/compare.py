@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +11,6 @@ import typer
 from fedjigsaw import partition
 from fedjigsaw.cli._comparing import (
     PictureFlag,
-    Report,
     SeedFlag,
     Task,
     drawable,
@@ -48,7 +46,6 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
-from fedjigsaw.cli.report import check_page
 from fedjigsaw.comparison.files import default_columns, pool_files, standard_scaler
 from fedjigsaw.comparison.problems import Problem, deal_dataset, fixed
 from fedjigsaw.errors import ParameterError
@@ -202,13 +199,6 @@ def compare_methods(
     cells: CellsOption = None,
     runs: Runs = None,
     picture: PictureFlag = Path("compare.png"),
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write a page for a browser, which needs no network and no script. "
-            "Example: --html compare.html"
-        ),
-    ] = None,
     latex: Annotated[
         Path | None,
         typer.Option(
@@ -242,9 +232,7 @@ def compare_methods(
     Example: fedjigsaw compare bern.csv lyon.parquet oslo.csv --columns age,dose --scale -k 4
     """
     drawn = drawable(context, picture)
-    check_outputs(drawn, html, latex, csv, force=force, inputs=files or [])
-    if html is not None:
-        check_page(html)
+    check_outputs(drawn, latex, csv, force=force, inputs=files or [])
     if caption is not None and latex is None:
         raise ParameterError("--caption is for --latex FILE.")
     _check_source(files, dataset, split, k)
@@ -277,7 +265,6 @@ def compare_methods(
         report = report_costs(task, promises, method) if promises else report_methods(task, method)
     results = {
         "Picture": (drawn, pictures.render(report.draw(), drawn.suffix) if drawn else b""),
-        "Page": (html, b"" if html is None else _page(report, task)),
         "LaTeX": (latex, f"{report.latex}\n".encode()),
         "CSV": (csv, f"{report.csv}\n".encode()),
     }
@@ -328,20 +315,3 @@ def _pool(
         opener=partial(open_data_file, decimal=decimal),
     )
     return Problem(data, fixed(ids), label is not None, columns=names)
-
-
-def _page(report: Report, task: Task) -> bytes:
-    """Return the comparison as a page for a browser."""
-    from fedjigsaw.report.page.comparison import comparison_page
-    from fedjigsaw.report.page.render import render_page
-
-    facts = {
-        "methods": len({row["method"] for row in report.content["rows"]}),
-        "rows": len(task.problem.data.X),
-        "sites": task.n_sites,
-        "columns": task.problem.data.X.shape[1],
-    }
-    today = datetime.now(UTC).date()
-    notes = dict.fromkeys([*report.content["findings"], *report.notes])
-    page = comparison_page(report.table, list(notes), report.draw(), facts=facts, today=today)
-    return render_page(page)
