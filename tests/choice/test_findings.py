@@ -114,21 +114,6 @@ def test_advice():
     assert "seem to have clusters: dose." in few[0]
 
 
-def test_advice_is_in_the_words_of_python_or_of_commands():
-    doubts = Doubt.CRITERIA | Doubt.LIMIT | Doubt.COLUMNS
-    found = replace(SURE, elongation=np.full(3, 8.0), background=0.05, doubts=doubts)
-    python, commands = (" ".join(found.advice(as_options=on)) for on in (False, True))
-    for words in ('shape="elongated" labels', 'shape="any" joins', "noise=True labels"):
-        assert words in python
-        assert words not in commands
-    for words in ("-p shape=elongated labels", "-p shape=any joins", "-p noise=true labels"):
-        assert words in commands
-    assert "raise -p max_clusters" in commands
-    assert "--columns" in commands
-    assert "-p" not in python
-    assert "--" not in python
-
-
 def phones(k, d, seed=0, n_rows=1800):
     rng = np.random.default_rng(seed)
     centers = 30 * rng.uniform(-1, 1, (k, d))

@@ -111,7 +111,7 @@ def test_options_of_statistics_that_do_not_go_together(run, words, message):
         ("--delta 1e-7", "--delta is about differential privacy: give --epsilon"),
         ("--unit row", "--unit is about differential privacy: give --epsilon"),
         ("--cells own", "--cells is about differential privacy: give --epsilon"),
-        ("--epsilon 1 --unit site --cells own", "cells of Privacy must be 'shared' with unit"),
+        ("--epsilon 1 --unit site --cells own", "cells of Privacy must be 'shared'"),
         ("--epsilon 1 --counts none", "--counts has no meaning with --epsilon"),
     ],
 )

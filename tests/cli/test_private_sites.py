@@ -143,7 +143,7 @@ class TestSummarize:
             ("--epsilon nan --bounds 0,1", "epsilon"),
             ("--epsilon 101 --bounds 0,1", "a larger one promises nothing"),
             ("--epsilon 1 --delta 1 --bounds 0,1", "delta"),
-            (f"{PRIVATE} --unit site --cells own", "'shared' with unit='site'"),
+            (f"{PRIVATE} --unit site --cells own", "'shared' if the unit"),
             ("--epsilon 1 --bounds age.json", "has no bounds for column 'dose'"),
         ],
     )

@@ -253,7 +253,7 @@ class TestCommands:
             return summarize(*words, **options)
 
         monkeypatch.setattr(sites, "summarize", slow)
-        with pytest.raises(DataError, match="r already exists. Use replace=True"):
+        with pytest.raises(DataError, match="r already exists"):
             run("summarize a.parquet -k 3 -o r")
         assert (tmp_path / "r").read_bytes() == b"the other command's"
         run("summarize a.parquet -k 3 -o r --force")
@@ -455,4 +455,4 @@ class TestJigsaw:
         files = [tmp_path / str(m) for m in range(5)]
         done = run("aggregate", *files, "-o", tmp_path / "model", "-k", "15")
         assert done.exit_code == 0, done.output
-        assert "2 of 5 sites sent no counts" in " ".join(done.output.split())
+        assert "2 of 5 clients sent no counts" in " ".join(done.output.split())

@@ -42,7 +42,7 @@ def test_defaults_and_words():
         ({"delta": np.nan}, "delta of Privacy"),
         ({"unit": "person"}, "unit of Privacy must be one of 'row', 'site'"),
         ({"cells": "mine"}, "cells of Privacy must be one of 'own', 'shared'"),
-        ({"unit": "site", "cells": "own"}, "cells of Privacy must be 'shared' with unit='site'"),
+        ({"unit": "site", "cells": "own"}, "cells of Privacy must be 'shared'"),
         ({"rows_per_site": 0}, "rows_per_site of Privacy"),
         ({"insecure_seed": -1}, "insecure_seed of Privacy"),
         ({"bounds": None}, "bounds of Privacy must be two finite numbers, low < high.*got None"),

@@ -50,7 +50,7 @@ def test_advice_names_the_columns():
 
 def test_advice_names_options():
     model = model_of(3, background=0.1)
-    shown = "About 10% of the rows lie outside of all clusters. -p noise=true labels them -1."
+    shown = "About 10% of the rows lie outside of all clusters. Set noise to true to label them -1."
     assert list(describe_number(model))[1:] == [f"- {shown}"]
     assert number_values(model)["advice"] == [shown]
 

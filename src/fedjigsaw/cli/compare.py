@@ -12,12 +12,14 @@ from fedjigsaw import partition
 from fedjigsaw.cli._comparing import (
     PictureFlag,
     SeedFlag,
-    Task,
+    about_k,
+    about_privacy,
+    chosen_methods,
+    costs_in_words,
     drawable,
     parse_epsilons,
     print_table,
-    report_costs,
-    report_methods,
+    values_of,
 )
 from fedjigsaw.cli._options import (
     PRIVACY,
@@ -44,15 +46,20 @@ from fedjigsaw.cli._shared import (
     parse_params,
     print_json,
     split_names,
+    track,
     warnings_shown,
 )
+from fedjigsaw.comparison.comparing import run
 from fedjigsaw.comparison.files import default_columns, pool_files, standard_scaler
 from fedjigsaw.comparison.problems import Problem, deal_dataset, fixed
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.tables import Tally
 from fedjigsaw.report import pictures
+from fedjigsaw.report.latex import escaped
 from fedjigsaw.sites.preparation import scale as scale_rows
+from fedjigsaw.sites.preparation import scale_bounds
 
 app = typer.Typer()
 RUNS = 5  # with --epsilon
@@ -63,8 +70,8 @@ Epsilons = Annotated[
     typer.Option(
         "--epsilon",
         metavar="E,E,...",
-        help="Show what differential privacy costs instead of comparing methods: cluster without "
-        "noise, then so that, with or without any one row, any set of results is at most e^E times "
+        help="Show what differential privacy costs instead of comparing methods: jigsaw without "
+        "noise, and so that, with or without any one row, any set of results is at most e^E times "
         "as likely, plus --delta. Nothing leaves this machine, so the noise is seeded (--seed), "
         "and the study can be repeated. Example: --epsilon 0.5,1,2,4",
         rich_help_panel=PRIVACY,
@@ -257,25 +264,42 @@ def compare_methods(
     scaler = standard_scaler(data.X, names) if files and scale else None
     n_rows = len(data.X)  # public here, where nothing leaves
     made = [make_privacy(names, each, delta, bounds, unit, cells, rows=n_rows) for each in epsilons]
-    promises = [promise for promise in made if promise is not None]
+    promises = [scale_bounds(promise, scaler) for promise in made if promise is not None]
     problem = replace(problem, data=replace(data, X=scale_rows(data.X, scaler)))
     seeds = range(seed, seed + (runs or (RUNS if promises else 1)))
-    task = Task(problem, k or data.n_clusters, seeds, parse_params(param), scaler, skipped, caption)
+    n_sites = len(set(problem.clients(seed).tolist()))
+    k = k or data.n_clusters
+    contenders = chosen_methods(method, parse_params(param), k, promises, len(names), n_sites)
+    about = f" ({problem.split})" if problem.split else ""
+    rows_in_words = describe_rows(n_rows, skipped)
+    title = f"{data.name}: {counted(n_sites, 'site')}{about}, {rows_in_words}, k = {k}"
+    title += f", delta = {promises[0].delta:g}" if promises else ""
+    follow = partial(track, label="Methods" if len(seeds) == 1 else "Runs")
     with compiling_told():
-        report = report_costs(task, promises, method) if promises else report_methods(task, method)
+        found = run(contenders, problem, seeds, track=follow, title=title)
+    marked, values = found.table(), values_of(found)
+    shown = marked.with_marks()
+    heading = f"{shown.caption} (k-means by {found.rows[0]['backend']})"
+    tex = "" if latex is None else marked.as_latex(caption or escaped(heading))
     results = {
-        "Picture": (drawn, pictures.render(report.draw(), drawn.suffix) if drawn else b""),
-        "LaTeX": (latex, f"{report.latex}\n".encode()),
-        "CSV": (csv, f"{report.csv}\n".encode()),
+        "Picture": (drawn, pictures.render(found.plot(), drawn.suffix) if drawn else b""),
+        "LaTeX": (latex, f"{tex}\n".encode()),
+        "CSV": (csv, f"{found.to_csv()}\n".encode()),
     }
     written = {what: (path, content) for what, (path, content) in results.items() if path}
     for path, content in written.values():
         write_whole(path, content, replace=force)
+    notes = [*marked.all_notes("*"), *about_k(found, values["rows"]), *costs_in_words(found)]
+    if promises:
+        notes += about_privacy(promises[0], problem.data.X, scaler, k)
+    elif k == "auto" and not method:
+        notes.append("With -k auto, only methods that find the number of clusters take part.")
     if as_json:
-        print_json({**report.content, "skipped": skipped, "picture": drawn and str(drawn)})
+        values |= {"notes": notes, "skipped": skipped, "picture": drawn and str(drawn)}
+        print_json(values)
         return
-    print_table(report.table)
-    for line in report.notes:
+    print_table(replace(shown, caption=heading))
+    for line in notes:
         out.print(escape(line))
     for what, (path, _) in written.items():
         out.print(f"{what}: {escape(str(path))}")

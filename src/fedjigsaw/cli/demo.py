@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fedjigsaw.cli._comparing import COLUMNS, PictureFlag, SeedFlag, drawable, print_table
+from fedjigsaw.cli._comparing import PictureFlag, SeedFlag, drawable, print_table
 from fedjigsaw.cli._shared import (
     ForceFlag,
     JsonFlag,
@@ -18,7 +18,7 @@ from fedjigsaw.cli._shared import (
     track,
 )
 from fedjigsaw.comparison.demo import run_demo
-from fedjigsaw.comparison.tables import cell_text
+from fedjigsaw.comparison.tables import NUMBERS, cell_text
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.rows import write_rows
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, label_of
@@ -28,6 +28,7 @@ from fedjigsaw.report.inspection import describe_support
 from fedjigsaw.report.page.view import Table
 
 app = typer.Typer()
+COLUMNS = ("n_found", "confidence", "l2", "purity", "nmi", "bytes_per_client", "seconds")
 
 
 @app.command()
@@ -74,7 +75,7 @@ def demo(
     ]
     backend = result.rows[0]["backend"]
     title = f"15 Gaussians, 10 clients, Dirichlet(0.3) (k-means by {backend})"
-    print_table(Table(title, ("method", *(COLUMNS[name][0] for name in shown)), tuple(lines)))
+    print_table(Table(title, ("method", *(NUMBERS[name][0] for name in shown)), tuple(lines)))
     out.print(f"{CLUSTERERS[DEFAULT].label}:")
     for line in describe_support(model):
         out.print(line)

@@ -13,7 +13,13 @@ import numpy as np
 from fedjigsaw import metrics
 from fedjigsaw._typing import Floats
 from fedjigsaw.datasets import Dataset
-from fedjigsaw.errors import FewerClustersWarning, UncertainNumberWarning
+from fedjigsaw.errors import (
+    ClippedRowsWarning,
+    FewerClustersWarning,
+    NoiseWarning,
+    NoisySummaryWarning,
+    UncertainNumberWarning,
+)
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.compiled import on_compiling
 from fedjigsaw.privacy import Privacy
@@ -21,10 +27,14 @@ from fedjigsaw.privacy import Privacy
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
 
-MEASURED = (
-    "n_found", "confidence", "l2", "mse", "purity", "nmi", "ari", "inertia", "ratio",
-    "bytes_per_client", "seconds",
-)  # fmt: skip
+# what the number of clusters, its confidence and the objective in a row say
+TOLD_BY_ROWS = (
+    ClippedRowsWarning,
+    FewerClustersWarning,
+    NoiseWarning,
+    NoisySummaryWarning,
+    UncertainNumberWarning,
+)
 LONG = 10.0  # seconds, beside which those of loading libraries are few
 OF_CLASSES = ("ari", "nmi", "purity")  # measures that need the true class of each row
 
@@ -59,10 +69,9 @@ def _timed_fit(
     compiled: list[None] = []
     loaded = len(sys.modules)
     with on_compiling(lambda: compiled.append(None)), warnings.catch_warnings():
-        # the row says how many clusters were found, and how sure that is; a warning per run would
-        # hide everything else
-        warnings.simplefilter("ignore", FewerClustersWarning)
-        warnings.simplefilter("ignore", UncertainNumberWarning)
+        # a warning for every run would hide everything else
+        for kind in TOLD_BY_ROWS:
+            warnings.simplefilter("ignore", kind)
         started = perf_counter()
         method.fit(X, clients=clients, privacy=privacy)
         seconds = perf_counter() - started

@@ -34,7 +34,7 @@ def number_values(model: Model, ids: Sequence[int] = ()) -> dict[str, Any] | Non
         "elongation": findings.elongation.tolist(),
         "background": findings.background,
         "sentence": findings.sentence(),
-        "advice": findings.advice(model.feature_names, as_options=True),
+        "advice": findings.advice(model.feature_names),
     }
 
 
@@ -43,7 +43,7 @@ def describe_number(model: Model, ids: Sequence[int] = ()) -> Iterator[str]:
     findings = KFindings.from_model(model, ids)
     if findings is not None:
         yield f"{number_heading(findings)}: {findings.sentence()}"
-        yield from (f"- {text}" for text in findings.advice(model.feature_names, as_options=True))
+        yield from (f"- {text}" for text in findings.advice(model.feature_names))
 
 
 def number_notes(rows: Iterable[Row]) -> Iterator[str]:
