@@ -106,14 +106,12 @@ CLUSTERS = typer.Option(
 )
 
 
-def clusters_by_head(
-    words: str, parser: Callable[[str], Any] = cluster_counts, panel: str | None = None
-) -> Any:
+def clusters_by_head(words: str, panel: str | None = None) -> Any:
     """Return the option -k for a network, where each head may have its own number of clusters."""
     return typer.Option(
         "-k",
         "--n-clusters",
-        parser=parser,
+        parser=cluster_counts,
         metavar="K",
         help=f"{words}; for several heads: 300,300,300.",
         rich_help_panel=panel,
