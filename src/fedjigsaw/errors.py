@@ -218,8 +218,6 @@ class NoiseWarning(UserWarning):
 class NoisySummaryWarning(ClientsWarning):
     """A site has so few rows that its private summary is hardly more than noise."""
 
-    parameter = "cells"  # that may help
-
 
 class OutsideRangeWarning(UserWarning):
     """The schema does not allow values, which were clipped or count as missing or as (other)."""
@@ -231,8 +229,6 @@ class RefusedFileWarning(UserWarning):
 
 class SameRowsWarning(UserWarning):
     """Two sites seem to be one, whose rows count twice."""
-
-    parameter = "without"
 
 
 class UncertainNumberWarning(UserWarning):
@@ -254,17 +250,20 @@ class ForeignSummaryWarning(UserWarning):
 class IdentifierWarning(UserWarning):
     """No columns were named, and some look like identifiers, which are left out, or like codes."""
 
-    parameter = "columns"
 
-
-def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+def warn(
+    message: str | Warning, category: type[Warning] | None = None, *, parameter: str = ""
+) -> None:
     """Warn, and point at the line that called the package, be it through scikit-learn's tools.
 
+    As an error does, the warning carries the name of the parameter that helps, if there is one.
     How many calls of functions lie between depends on the method, the engine and the entry point,
     so no fixed `stacklevel` is right.
     """
     _, level = calling_package("fedjigsaw", *SCIKIT_LEARN, "joblib", "contextlib")
-    warnings.warn(message, category, stacklevel=level)
+    made = message if isinstance(message, Warning) else (category or UserWarning)(message)
+    vars(made).setdefault("parameter", parameter)
+    warnings.warn(made, stacklevel=level)
 
 
 Told = dict[tuple[type[ClientsWarning], str], dict[str, str]]  # (kind, advice) -> client -> what

@@ -141,6 +141,7 @@ class Table:
                 "codes, such as postcodes or account numbers, which count as numbers here. Name "
                 "the columns to use, or make a schema (`fedjigsaw schema init`).",
                 IdentifierWarning,
+                parameter="columns",
             )
         if not found:
             return self
@@ -149,6 +150,7 @@ class Table:
             f"{self.path}: {quote_names(found)} {are} left out. To choose for yourself, "
             "name the columns to use.",
             IdentifierWarning,
+            parameter="columns",
         )
         kept = tuple(name for name in self.columns if name not in found)
         return replace(self, columns=kept, left_out=tuple(found))

@@ -93,6 +93,7 @@ def warn_of_copies(rows: Mapping[str, tuple[int, Floats | None]]) -> None:
                 f"{first!r} and {client!r} sent the same numbers of {n:,} rows each: are they one "
                 "site under two names, whose rows count twice? Then leave one of them out.",
                 SameRowsWarning,
+                parameter="without",
             )
 
 
