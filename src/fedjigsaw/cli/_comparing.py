@@ -21,12 +21,10 @@ from fedjigsaw.comparison.contenders import (
     with_own_colors,
 )
 from fedjigsaw.errors import ExtraError, ParameterError
-from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.privacy.guarantee import ROW, Privacy
 from fedjigsaw.report import pictures
-from fedjigsaw.report.number import number_notes
 from fedjigsaw.report.page.view import Table
 
 PictureFlag = Annotated[
@@ -140,10 +138,12 @@ def values_of(found: Comparison) -> dict[str, Any]:
     }
 
 
-def about_k(found: Comparison, rows: Sequence[Row]) -> Iterator[str]:
+def about_k(found: Comparison) -> Iterator[str]:
     """Say how sure the number of clusters is, where methods found it."""
     if len(found.seeds) == 1:
-        yield from number_notes(rows)
+        for row in found.rows:
+            told = (row["k"]["sentence"], *row["k"]["advice"]) if "k" in row else ()
+            yield from (f"{row['method']}: {text}" for text in told)
         return
     for label in found.methods:
         own = [row for row in found.rows if row["method"] == label]

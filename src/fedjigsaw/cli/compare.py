@@ -289,7 +289,7 @@ def compare_methods(
     written = {what: (path, content) for what, (path, content) in results.items() if path}
     for path, content in written.values():
         write_whole(path, content, replace=force)
-    notes = [*marked.all_notes("*"), *about_k(found, values["rows"]), *costs_in_words(found)]
+    notes = [*marked.all_notes("*"), *about_k(found), *costs_in_words(found)]
     if promises:
         notes += about_privacy(promises[0], problem.data.X, scaler, k)
     elif k == "auto" and not method:
