@@ -8,7 +8,6 @@ from fedjigsaw.messages import Model
 from fedjigsaw.report.number import (
     describe_choice,
     describe_number,
-    number_notes,
     number_values,
     why_not_the_best,
 )
@@ -81,8 +80,3 @@ def test_numbers_with_the_best_index_are_listed():
     *_, last = describe_choice(model_of(3, best=5))
     assert last.startswith("  best k: index (minus BIC; the best has 0): 5: 0; 4: -10; 6: -10")
     assert "- Runner-up: 4." in describe_choice(model_of(3))
-
-
-def test_notes_of_a_comparison():
-    rows = [{"method": "jigsaw", "k": number_values(model_of(2))}, {"method": "feca"}]
-    assert list(number_notes(rows)) == ["Jigsaw: 2 clusters (confidence 0.98)."]
