@@ -255,8 +255,7 @@ def compare_methods(
     else:
         chosen: dict[str, Any] = {"label": label, "columns": split_names(columns)}
         own = {"alpha": alpha, "min_size": min_size, "shards_per_client": shards, "mix": mix}
-        own["by"] = by
-        chosen |= {option: value for option, value in own.items() if value is not None}
+        chosen |= {name: value for name, value in [*own.items(), ("by", by)] if value is not None}
         problem, skipped = deal_dataset(str(dataset), clients, split=split or SPLIT, **chosen), 0
         if k is None and not problem.has_classes:
             raise ParameterError(NO_NUMBER)
