@@ -27,7 +27,7 @@ def test_the_commands_run(run, tmp_path, monkeypatch):
         if program == "fedjigsaw":
             done = run(*(each for word in words for each in (glob(word) or [word])))
             assert done.exit_code == 0, (words, done.output)
-    assert all((tmp_path / name).exists() for name in ("report.html", "compare.html"))
+    assert all((tmp_path / name).exists() for name in ("report.html",))
 
 
 def test_it_says_how_many_clusters_are_listed_at_the_top():
