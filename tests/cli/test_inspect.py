@@ -157,8 +157,6 @@ class TestJournal:
         assert [record["kind"] for record in done["records"]][:2] == ["question", "refusal"]
         assert not done["problems"]
         assert done["last_hash"] == json.loads(journal.read_text().splitlines()[-1])["hash"]
-        with pytest.raises(ParameterError, match="journal"):
-            run("inspect", journal, "--picture", tmp_path / "k.png")
 
 
 def test_a_schema(run, tmp_path):
