@@ -231,3 +231,32 @@ def test_no_row_gets_a_label_beyond_the_clusters_whatever_the_numbers(share, val
     batch = batches.Batch.of([rows], [None], [k], [0])
     found = batches.cluster(batch, n_init=2, max_iter=5, tol=0.0, given=start)
     assert 0 <= found.labels.min() <= found.labels.max() < k
+
+
+FIRST_AND_NEXT = """
+import hashlib
+import numpy as np
+from fedjigsaw.kernels.compiled import plain_search
+rng = np.random.default_rng(0)
+X, space = rng.normal(size=(184, 3)), plain_search.workspace(184, 3, 8)
+labels, clients = np.zeros(184, np.int64), np.array([[0, 184, 8, 0]])
+states = np.arange(10, dtype=np.uint64)[None]
+plain_search.search(
+    X, np.ones(184), clients, states, np.zeros((0, 3)), 300, 1e-4, labels, *space
+)
+scores = space[7]
+print(hashlib.sha256(scores.tobytes()).hexdigest())
+"""
+
+
+@pytest.mark.slow
+def test_the_process_that_compiles_has_the_bits_of_the_next_one(tmp_path):
+    """They must not differ in whether machine code is a caller's copy."""
+    env = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    bits = [
+        subprocess.run(
+            [sys.executable, "-c", FIRST_AND_NEXT], env=env, capture_output=True, check=True
+        ).stdout
+        for _ in range(2)
+    ]
+    assert bits[0] == bits[1]

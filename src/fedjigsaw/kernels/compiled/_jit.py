@@ -9,7 +9,9 @@ from numba.core import event
 from fedjigsaw.kernels.compiled import tell_compiling
 
 # Sums may be reassociated, so that they are computed in vectors. The order is fixed when a function
-# is compiled, so the same input gives the same bits in every run.
+# is compiled, so the same input gives the same bits in every run: functions that it calls become
+# part of it, and are not kept by themselves. Else the process that compiles would call their own
+# machine code, and later processes the copy that is kept with the caller's, in another order.
 FAST = {"arcp", "contract", "nsz", "reassoc"}
 
 
@@ -42,7 +44,7 @@ def compiled(function: Callable[..., Any]) -> Any:
     options: dict[str, Any] = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
     options["no_cfunc_wrapper"] = True  # C does not call it
     if function.__name__.startswith("_"):  # Python does not call it: no wrapper to compile
-        options["no_cpython_wrapper"] = True
+        return njit(no_cpython_wrapper=True, forceinline=True, **options)(function)
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # no folder for the machine code

@@ -3,8 +3,6 @@
 import numpy as np
 from numba.extending import register_jitable
 
-from fedjigsaw.kernels.compiled._jit import compiled
-
 STEP = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 PER_UNIT = 1.0 / 2**53
@@ -24,7 +22,7 @@ def start_states(seeds, n_starts):
     return mixed(mixed(seeds.astype(np.uint64))[:, None] + starts)
 
 
-@compiled
+@register_jitable
 def uniform(state):
     """Return the number in [0, 1) of a state; each number takes a `STEP` to the next one."""
     return np.float64(np.int64(mixed(state) >> np.uint64(11))) * PER_UNIT
