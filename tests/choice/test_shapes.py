@@ -273,7 +273,7 @@ class TestNumberGiven:
 
 class TestAdvice:
     def test_is_given_until_it_is_followed(self, bars, spread):
-        assert ["shape=" in text for text in fitted(bars[0]).k_advice_] == [True]
+        assert ["Set shape" in text for text in fitted(bars[0]).k_advice_] == [True]
         assert fitted(bars[0], shape="elongated").k_advice_ == []
         (advice,) = fitted(spread[0]).k_advice_
         assert "About 9% of the rows lie outside" in advice
@@ -282,7 +282,7 @@ class TestAdvice:
     def test_about_pieces_of_bent_clusters(self):
         X, _ = make_moons(2000, noise=0.05, random_state=0)
         _, advice = fitted(X).k_advice_
-        assert advice.startswith('If they may be pieces of bent clusters, shape="any"')
+        assert advice.startswith("If they may be pieces of bent clusters, set shape to any")
 
 
 class TestJoining:

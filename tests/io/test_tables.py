@@ -216,7 +216,7 @@ class TestBadInput:
             open_table(files / "t.csv", columns=["a", "a"])
         with pytest.raises(DataError, match="No columns selected"):
             open_table(files / "t.csv", columns=[])
-        with pytest.raises(DataError, match="row 1, column 'id': 'x' is not.*columns=..."):
+        with pytest.raises(DataError, match="row 1, column 'id': 'x' is not"):
             read(files / "t.csv", columns=["id"])
         with pytest.raises(DataError, match="has no column 'nr'"):
             open_table(files / "t.csv", id_column="nr")
