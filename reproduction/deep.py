@@ -210,10 +210,8 @@ def _number(row: Row, name: str) -> str:
 def _command(row: Row, found: Mapping[str, Row]) -> str:
     """Return the command that makes a run again, with the settings in which runs differ."""
     config, name = row["config"], row["run"]
-    values: dict[str, set[str]] = {}
-    for other in found.values():
-        for option, value in other["config"].items():
-            values.setdefault(option, set()).add(json.dumps(value))
+    told = [{n: json.dumps(v) for n, v in other["config"].items()} for other in found.values()]
+    same = {n for n in config if len({other[n] for other in told if n in other}) == 1}
     words = [f"fedjigsaw deep train --data {DATA[row['dataset']][2]} --split {row['split']}"]
     if row["dataset"] == "tiny-imagenet" and row["image_size"][0] != 64:
         words += [f"--size {row['image_size'][0]}"]
@@ -224,11 +222,10 @@ def _command(row: Row, found: Mapping[str, Row]) -> str:
     words += [f"-k {','.join(map(str, _sizes(row)))} --rounds {config['n_rounds']}"]
     words += [f"--local-epochs {config['local_epochs']} --batch-size {config['batch_size']}"]
     words += [f"--seed {row['seed']}"] if row.get("seed") else []
-    differ = sorted(n for n in config if len(values[n]) > 1 and n not in SHOWN | {"random_state"})
-    words += [f"-s {n}={json.dumps(config[n])}" for n in differ if n in SETTINGS]
+    differ = sorted((SETTINGS & config.keys()) - same - SHOWN - {"random_state"})
+    words += [f"-s {n}={json.dumps(config[n])}" for n in differ]
     words += [f"-p {n}={json.dumps(v)}" for n, v in (config.get("clusterer_params") or {}).items()]
-    usual = {n: Counter(json.dumps(r["config"].get(n)) for r in found.values()) for n in differ}
-    gone = [n for n in differ if n not in SETTINGS]
-    gone = [n for n in gone if json.dumps(config[n]) != usual[n].most_common(1)[0][0]]
-    words += [f"-o {name}.st --rows {name}.jsonl"]
-    return " ".join([*words, *(f"# it had {n}={json.dumps(config[n])}" for n in gone)])
+    usual = {n: Counter(o.get(n) for o in told).most_common(1)[0][0] for n in config}
+    gone = [n for n in config if n not in SETTINGS and json.dumps(config[n]) != usual[n]]
+    words += [f"-o {name}.st --rows {name}.jsonl", *(f"# it had {n}={config[n]}" for n in gone)]
+    return " ".join(words)

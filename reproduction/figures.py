@@ -49,16 +49,16 @@ def over_seeds(folder: Path) -> Figure:
             panel.plot(x + 0.095 * (i - 4.5), y, MARKERS[i], **style)
         panel.set(title=name, yscale="log", ylabel="center distance, l2 / 1e4", xticks=range(3))
         panel.set_xticklabels(["IID", "Dirichlet(0.3)", "Dirichlet(0.1)"])
-    handles, labels = figure.axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)
+    shown = figure.axes[0].get_legend_handles_labels()
+    figure.legend(*shown, loc="outside lower center", ncols=5, frameon=False)
     return figure
 
 
 def splits(folder: Path) -> Figure:
     """Who holds which of scikit-learn's digits, by each split."""
     data, figure = datasets.load("digits"), new_figure(10.5, 7.2)
-    panels = figure.subplots(2, 3).ravel()
-    for axes, (title, (name, options)) in zip(panels, SHOWN.items(), strict=True):
+    for axes, told in zip(figure.subplots(2, 3).flat, SHOWN.items(), strict=True):
+        title, (name, options) = told
         ids = partition.split(name, data.y, 10, rng=0, X=data.X, **options)
         draw_classes(axes, Holdings.of(ids, data.y))
         axes.set_title(title, fontsize=10, color=INK)

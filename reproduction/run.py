@@ -1,6 +1,6 @@
 """Compute the rows behind RESULTS.md: one JSON line for each finished key.
 
-    python reproduction/run.py --list                     # studies, and what of each is finished
+    python reproduction/run.py                            # studies, and what of each is finished
     python reproduction/run.py table1 --seeds 2           # compute what is missing, show the tables
     python reproduction/run.py table1 --out build/again   # compute it anew, into another folder
     python reproduction/run.py all
@@ -28,22 +28,19 @@ from fedjigsaw.report.provenance import provenance
 from reproduction import tables
 from reproduction.studies import RESULTS, Row, Task, line, read, studies, write
 
-LACKING = (ImportError, FileNotFoundError, DatasetError)  # a key that lacks something is left out
-
 
 def main(words: Sequence[str] | None = None) -> int:
     """Compute what is missing of some studies, and print their tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", help="studies, or all")
+    parser.add_argument("names", nargs="*", help="studies, or all; none lists them")
     parser.add_argument("--seeds", type=int, help="number of seeds; default: as many as planned")
     parser.add_argument("--jobs", type=int, default=-1, help="processes; default: one per core")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder; default: results/")
-    parser.add_argument("--list", action="store_true", help="list the studies")
     given = parser.parse_args(words)
     unknown = [name for name in given.names if name not in (*studies(), "all")]
     if unknown:
         parser.error(f"no study {unknown[0]!r}; choose all or one of {', '.join(studies())}")
-    if given.list or not given.names:
+    if not given.names:
         for name, study in studies().items():
             done, total = len(study.finished(given.out)), len(study.tasks())
             print(f"{name:<16}{done:>5} of {total:<6}{study.about}")
@@ -100,7 +97,7 @@ def compute(task: Task) -> tuple[str, Row, str]:
             warnings.simplefilter("ignore")  # the row says what came of it
             experiment = import_module(f"reproduction.experiments.{module}")
             found = getattr(experiment, function)(seed=task.seed, **options)
-    except LACKING as error:
+    except (ImportError, FileNotFoundError, DatasetError) as error:  # it lacks something
         return task.study.name, {}, f"left out, {type(error).__name__}: {error}"
     except Exception as error:  # other keys may succeed
         return task.study.name, {}, f"{task.study.name}, {type(error).__name__}: {error}"

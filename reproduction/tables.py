@@ -151,7 +151,8 @@ def _judged(plan: Plan, number: str, rows: Rows) -> tuple[str, str]:
     """Return ours, the paper's in brackets, and the verdict; and the verdict alone."""
     kind = NUMBERS[number]
     values = np.array([row[number] for row in rows]) * kind.factor
-    ours, std = (f"{v:.{kind.digits}f}" if v < 1e5 else f"{v:.0e}" for v in _spread(values))
+    spread = (values.mean(), values.std())
+    ours, std = (f"{v:.{kind.digits}f}" if v < 1e5 else f"{v:.0e}" for v in spread)
     if number not in plan.published:
         return f"{ours} ± {std}", ""
     theirs, their_std = plan.published[number]
@@ -160,10 +161,6 @@ def _judged(plan: Plan, number: str, rows: Rows) -> tuple[str, str]:
     if their_std is not None:
         paper += f" ± {their_std:.{kind.digits}f}"
     return f"{ours} ± {std} ({paper}) {sign}", sign
-
-
-def _spread(values: Any) -> tuple[float, float]:
-    return float(np.mean(values)), float(np.std(values))
 
 
 def _outcomes(study: Study, rows: Rows) -> list[tuple[str, Plan, str, str]]:
@@ -473,10 +470,7 @@ def _attacks(rows: Rows, folder: Path) -> list[str]:
     return [
         "**Two summaries, before and after one row was added**: error of the best guess in mean "
         f"distances of two rows (the mean as a guess: {blind:.2g}), and rows recovered.",
-        table(
-            ["mixture: error", "recovered", "digits: error", "recovered"],
-            differencing,
-        ),
+        table(["mixture: error", "recovered", "digits: error", "recovered"], differencing),
         "**Is a row in it?** Advantage over chance, and share found with 1 % false alarms, of an "
         "attacker who knows all other rows, and of one who knows the population.",
         table(["all but one: advantage", "found", "population: advantage", "found"], membership),

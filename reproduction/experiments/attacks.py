@@ -57,8 +57,7 @@ class Table:
 
     def within(self, guesses: Floats) -> Floats:
         """Move guesses into the bounds, as any attacker would."""
-        inside: Floats = np.clip(guesses, self.low, self.high)
-        return inside
+        return np.asarray(np.clip(guesses, self.low, self.high))
 
     def close(self, guesses: Floats, rows: Floats) -> np.ndarray:
         """Tell which guesses are close to their row in every column."""
@@ -151,13 +150,12 @@ def differencing(case: Case) -> Row:
 
 def row_guesses(before: Summary, after: Summary) -> Iterator[Floats]:
     """Yield what the new row could be: from all sums, and from the center that moved most."""
-    assert before.counts is not None
-    assert after.counts is not None
-    yield after.counts @ after.centers - before.counts @ before.centers
+    sizes, more = np.asarray(before.counts), np.asarray(after.counts)
+    yield more @ after.centers - sizes @ before.centers
     nearest = nearest_centers(after.centers, before.centers)[0]
     moved = after.centers - before.centers[nearest]
-    j = int((np.abs(moved).sum(axis=1) * after.counts).argmax())
-    yield after.centers[j] + (int(after.counts[j]) - 1) * moved[j]
+    j = int((np.abs(moved).sum(axis=1) * more).argmax())
+    yield after.centers[j] + (int(more[j]) - 1) * moved[j]
 
 
 # -------------------------------------------------------------------------------- is a row in it?

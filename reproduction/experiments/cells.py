@@ -2,39 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from fedjigsaw.comparison.simulation import Cell, run_cell, split_rows
+from fedjigsaw import partition
+from fedjigsaw.comparison.measures import fit_and_measure
 from fedjigsaw.datasets import Dataset, load
-from fedjigsaw.kernels.backends import SklearnBackend
-from reproduction.experiments.measures import MEASURES
+from fedjigsaw.kernels.backends import Backend, SklearnBackend, name_of
+from fedjigsaw.methods import make
+from fedjigsaw.report.provenance import provenance
+from reproduction.experiments.measures import MEASURES, agreement
 from reproduction.studies import Floats, Row
 
 SELDOM = ("mse", "ari")  # measures that are in a row only if the study asks for them
 
 
-def fit(seed: int, measures: Sequence[str] = (), **settings: Any) -> Row:
-    """Fit a method and measure it."""
-    return _fitted(Cell(seed=seed, **settings), measures)
+def fit(
+    seed: int,
+    dataset: str,
+    method: str,
+    n_clusters: int | str,
+    n_clients: int = 10,
+    split: str = "iid",
+    share: float = 1.0,
+    params: Mapping[str, Any] | None = None,
+    measures: Sequence[str] = (),
+    backend: Backend | None = None,
+    **options: Any,
+) -> Row:
+    """Measure a method; where clients hold a share of the rows, purity and NMI are those of all."""
+    data = part = data_set(dataset)
+    made = make(method, n_clusters, seed, **(params or {}))
+    if share < 1:
+        used = np.random.default_rng(seed).permutation(len(data.X))[: round(share * len(data.X))]
+        part = replace(data, X=data.X[used], y=data.y[used])
+    made.backend = backend or made.backend
+    clients = partition.split(split, part.y, n_clients, rng=seed, X=part.X, **options)
+    row = {"n_clients": n_clients, **fit_and_measure(made, part, clients)}
+    row |= agreement(data, made.predict(data.X)) if part is not data else {}
+    row = {name: v for name, v in row.items() if name not in SELDOM or name in measures}
+    for name in set(measures) - set(SELDOM):
+        row |= MEASURES[name](made, data, clients if part is data else None)
+    return row if backend is None else row | provenance(name_of(backend))
 
 
 def fit_sklearn(seed: int, **settings: Any) -> Row:
-    """Fit a method with scikit-learn's k-means."""
-    return _fitted(Cell(seed=seed, **settings), (), SklearnBackend())
-
-
-def _fitted(cell: Cell, measures: Sequence[str], backend: Any = None) -> Row:
-    data = dataset(cell.dataset)
-    method, row = run_cell(cell, data, backend=backend)
-    row = {n: v for n, v in row.items() if v != {} and (n not in SELDOM or n in measures)}
-    for name in set(measures) - set(SELDOM):
-        clients = None if cell.share < 1 else split_rows(data.y, cell, data)
-        row |= MEASURES[name](method, data, clients)
-    return row
+    """Measure a method with scikit-learn's k-means."""
+    return fit(seed, **settings, backend=SklearnBackend())
 
 
 def blobs(name: str, sizes: Sequence[int], n_features: int, gap: float, seed: int = 7) -> Dataset:
@@ -72,6 +90,6 @@ GENERATED: dict[str, Callable[[str], Dataset]] = {
 
 
 @cache
-def dataset(name: str) -> Dataset:
+def data_set(name: str) -> Dataset:
     """Return a data set by its name, generated or loaded."""
     return GENERATED[name](name) if name in GENERATED else load(name)

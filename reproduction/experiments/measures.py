@@ -15,25 +15,24 @@ REAL = 0.5  # Jaccard index with a true cluster from which on a found one is rea
 SCORE_EDGES = (0.0, 0.7, 0.9, 0.99, 1.0)  # of scores, of which most are near 1
 
 
+def agreement(data: Dataset, labels: Ints, rule: str = "") -> Row:
+    """Return purity and NMI of labels."""
+    purity, nmi = metrics.purity(data.y, labels), metrics.nmi(data.y, labels)
+    return {f"purity{rule}": purity, f"nmi{rule}": nmi}
+
+
 def label_rules(method: FederatedClusterer, data: Dataset, clients: Any) -> Row:
     """Purity and NMI by the nearest center, and by each client's own centers."""
     if method.pools_data:
         return {}
-    rules = {"nearest": method.predict(data.X), "local": method.predict(data.X, clients=clients)}
-    return {
-        f"{number.__name__}_{rule}": number(labels_true=data.y, labels_pred=labels)
-        for rule, labels in rules.items()
-        for number in (metrics.purity, metrics.nmi)
-    }
+    local = agreement(data, method.predict(data.X, clients=clients), "_local")
+    return agreement(data, method.predict(data.X), "_nearest") | local
 
 
 def after_lloyd(method: FederatedClusterer, data: Dataset, clients: Any) -> Row:
     """Purity and NMI after one step of Lloyd's algorithm on all rows."""
-    labels, _ = nearest_centers(data.X, cluster_means(data.X, method.predict(data.X)))
-    return {
-        "purity_lloyd": metrics.purity(labels_true=data.y, labels_pred=labels),
-        "nmi_lloyd": metrics.nmi(data.y, labels),
-    }
+    means = cluster_means(data.X, method.predict(data.X))
+    return agreement(data, nearest_centers(data.X, means)[0], "_lloyd")
 
 
 def sigma(method: FederatedClusterer, data: Dataset, clients: Any) -> Row:

@@ -17,7 +17,7 @@ from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import make
 from fedjigsaw.methods.mufc import Mufc
-from reproduction.experiments.cells import dataset
+from reproduction.experiments.cells import data_set
 from reproduction.studies import Floats, Ints, Row
 
 CELLTYPE = "celltype/celltype.npz"  # in FEDJIGSAW_DATA: X of shape (12009, 10), client of each row
@@ -100,7 +100,7 @@ def federation(name: str, split: str, seed: int) -> tuple[Floats, Ints]:
     """Return the rows of a data set and the client of each."""
     if name == "celltype":
         return _celltype()
-    data = dataset(name)
+    data = data_set(name)
     kind, _, alpha = split.rstrip(")").partition("(")
     k = N_CLUSTERS[name]
     least = min(k, len(data.X) // (10 * N_CLIENTS))

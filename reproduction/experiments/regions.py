@@ -32,14 +32,10 @@ def _grid(name: str, n_rows: int, width: float) -> Dataset:
     return Dataset(centers[y] + width * rng.normal(size=(n_rows, 2)), y, centers, name)
 
 
-def _blobs(n_rows: int) -> Dataset:
-    return blobs("blobs-16d", [n_rows // 20] * 20, 16, 12.0)
-
-
 SETS: dict[str, tuple[Callable[[int], Dataset], int]] = {  # how to draw it, number of clusters
     "apart-2d": (partial(_grid, "apart-2d", width=1.0), 15),
     "overlap-2d": (partial(_grid, "overlap-2d", width=3.5), 15),
-    "blobs-16d": (_blobs, 20),
+    "blobs-16d": (lambda n: blobs("blobs-16d", [n // 20] * 20, 16, 12.0), 20),
 }
 
 
@@ -59,9 +55,8 @@ def compared(
     """
     draw, true_k = SETS[dataset]
     data, (kind, _, alpha) = draw(n_clients * rows_per_client), split.rstrip(")").partition("(")
-    clients = partition.split(
-        kind, data.y, n_clients, rng=seed, alpha=float(alpha or 1), min_size=5
-    )
+    options: Row = {"alpha": float(alpha or 1), "min_size": 5}
+    clients = partition.split(kind, data.y, n_clients, rng=seed, **options)
     run = _Run(Jigsaw(n_clusters or true_k, n_init=N_INIT, random_state=seed), data, clients)
     return run.found() if n_clusters else run.losses(true_k)
 
