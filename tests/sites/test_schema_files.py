@@ -404,6 +404,22 @@ class TestCheck:
         assert not any(by_name[name].problems for name in ("dose", "seen", "smoker"))
         assert found.others == ("Größe", "Alter")
 
+    @pytest.mark.parametrize(
+        ("name", "column", "asks"),
+        [
+            ("CRP mg/dL", Column("CRP (mg/l)"), True),
+            ("CRP mg/dL", Column("CRP", unit="mg/l"), True),
+            ("crp_mg/L", Column("CRP (mg/l)"), False),
+            ("CRP", Column("CRP (mg/l)"), False),
+        ],
+    )
+    def test_units_of_names_that_differ_need_a_factor(self, tmp_path, name, column, asks):
+        pd.DataFrame({name: [1.0, 2.0], "sex": 1}).to_csv(tmp_path / "x.csv", index=False)
+        (found,) = sites.check_file(tmp_path / "x.csv", Schema((column,))).columns
+        assert ("--rename", f"{name}={column.name}") in found.options
+        assert (("--factor", f"{column.name}=NUMBER") in found.options) is asks
+        assert all((unit in found.problems[0]) is asks for unit in ("'mg/dL'", "'mg/l'"))
+
     def test_values_out_of_range(self, check):
         strict = check(Column("x", range=(0, 10)), [1, 2, 11, 12])
         assert strict.n_outside == 2
@@ -521,6 +537,30 @@ class TestCheck:
                 with nullcontext() if fits else pytest.raises(DataError, match="'x': 7 of 12"):
                     use()
         assert not copy.exists()
+
+    @pytest.mark.parametrize(
+        ("column", "values", "mark"),
+        [
+            (Column("x", range=(0, 10)), ["1", "2", "300", "4", "500"], "x:300"),
+            (
+                Column("x", "date", range=(0, 40_000)),
+                ["01.02.2020", "13.02.2020", "01.01.1900", "14.02.2020"],
+                "x:01.01.1900",
+            ),
+        ],
+    )
+    def test_values_outside_that_are_kept_are_told_with_a_remedy(
+        self, column, values, mark, tmp_path
+    ):
+        path, copy, schema = tmp_path / "x.csv", tmp_path / "c.parquet", Schema((column,))
+        pd.DataFrame({"x": values, "n": 1}).to_csv(path, index=False)
+        done = sites.apply_schema(path, schema, copy)
+        (told,) = [line for line in done.said if "in row 3" in line]
+        assert f"`--missing {mark}`" in told
+        assert not sites.check_file(copy, schema).fits
+        changes = sites.Changes(missing_in={"x": [mark.removeprefix("x:")]})
+        again = sites.apply_schema(path, schema, copy, changes)
+        assert again.n_outside["x"] == done.n_outside["x"] - 1
 
     def test_an_empty_file_is_an_error(self, tmp_path, schema):
         (tmp_path / "x.csv").write_text("age,sex\n")

@@ -183,7 +183,9 @@ def profile_frame(profile: Profile) -> Any:
     try:
         import pandas as pd
     except ImportError as error:
-        raise UnavailableError("A profile as a table requires pandas: pip install pandas") from error
+        raise UnavailableError(
+            "A profile as a table requires pandas: pip install pandas"
+        ) from error
     known = dict.fromkeys(profile.numbers, "number") | dict.fromkeys(profile.levels, "category")
     rows = [
         [known[one.column] if name == "kind" else getattr(one, name) for name in FRAME]
