@@ -130,7 +130,7 @@ def check_file(
         n_rows += n
         progress(n)
     if not n_rows:
-        raise DataError(f"{table.path} has no rows.")
+        raise DataError(f"{table.path} has no rows. {table.reader.hint}".rstrip())
     known = {column.name for column in schema.columns}
     others = [name for name in names if name not in known]
     checks = []
