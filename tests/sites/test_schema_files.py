@@ -651,31 +651,32 @@ class TestApply:
     LETTERS = Column("x", "category", categories=("a", "b"))
     NUMBERS, DAYS = ["1", "2"], ["2020-01-01"]
     BAD = (
-        (X, ["1", "<5"], {}, "row 2, column 'x'.*missing"),
-        (Column("x", "boolean"), ["yes", "maybe"], {}, "row 2, column 'x'.*levels"),
-        (DATE, ["2020-05-05", "gestern"], {}, "row 2, column 'x'.*date_formats"),
-        (DATE, ["03/04/2020", "05/06/2020"], {}, "column 'x'.*'%d/%m/%Y' or"),
-        (Column("y"), NUMBERS, {}, "no column 'y'.*names.*empty"),
-        (Column("y", missing="refuse"), NUMBERS, {"empty": ["y"]}, "empty.*'y'"),
-        (Column("age"), NUMBERS, {"names": {"age": "Alter"}}, "no column 'Alter'"),
-        (X, NUMBERS, {"names": {"z": "x"}}, "names.*'z'"),
-        (X, NUMBERS, {"names": {"x": "id", "id": "id"}}, "column 'id'.*two names"),
-        (Column("y"), NUMBERS, {"names": {"y": "x", "id": "y"}}, "no column 'y'"),
-        (X, NUMBERS, {"factors": {"x": 0.0}}, "factors.*'x'"),
-        (DATE, DAYS, {"factors": {"x": 2.0}}, "factors.*'x'"),
-        (X, NUMBERS, {"levels": {"x": {"1": "2"}}}, "levels.*'x'"),
-        (LETTERS, ["a"], {"levels": {"x": {"c": "d"}}}, "levels.*'d'"),
-        (X, NUMBERS, {"date_formats": {"x": "%d.%m.%Y"}}, "date_formats.*'x'"),
-        (DATE, DAYS, {"date_formats": {"x": "DD.MM"}}, "format of column 'x'"),
-        (X, NUMBERS, {"missing_in": {"q": ["1"]}}, "missing_in.*'q'"),
+        (X, ["1", "<5"], {}, "row 2, column 'x'", "missing"),
+        (Column("x", "boolean"), ["yes", "maybe"], {}, "row 2, column 'x'", "levels"),
+        (DATE, ["2020-05-05", "gestern"], {}, "row 2, column 'x'", "date_formats"),
+        (DATE, ["03/04/2020", "05/06/2020"], {}, "column 'x'.*'%d/%m/%Y' or", "date_formats"),
+        (Column("y"), NUMBERS, {}, "no column 'y'", "names"),
+        (Column("y", missing="refuse"), NUMBERS, {"empty": ["y"]}, "'y'", "empty"),
+        (Column("age"), NUMBERS, {"names": {"age": "Alter"}}, "no column 'Alter'", "names"),
+        (X, NUMBERS, {"names": {"z": "x"}}, "'z'", "names"),
+        (X, NUMBERS, {"names": {"x": "id", "id": "id"}}, "'id'.*two names", "names"),
+        (Column("y"), NUMBERS, {"names": {"y": "x", "id": "y"}}, "no column 'y'", "names"),
+        (X, NUMBERS, {"factors": {"x": 0.0}}, "'x'", "factors"),
+        (DATE, DAYS, {"factors": {"x": 2.0}}, "'x'", "factors"),
+        (X, NUMBERS, {"levels": {"x": {"1": "2"}}}, "'x'", "levels"),
+        (LETTERS, ["a"], {"levels": {"x": {"c": "d"}}}, "'d'", "levels"),
+        (X, NUMBERS, {"date_formats": {"x": "%d.%m.%Y"}}, "'x'", "date_formats"),
+        (DATE, DAYS, {"date_formats": {"x": "DD.MM"}}, "format of column 'x'", ""),
+        (X, NUMBERS, {"missing_in": {"q": ["1"]}}, "'q'", "missing_in"),
     )
 
-    @pytest.mark.parametrize(("column", "values", "changes", "told"), BAD)
+    @pytest.mark.parametrize(("column", "values", "changes", "told", "parameter"), BAD)
     def test_what_is_wrong_is_told_and_nothing_is_written(
-        self, apply, column, values, changes, told, tmp_path
+        self, apply, column, values, changes, told, parameter, tmp_path
     ):
-        with pytest.raises((DataError, ParameterError), match=told):
+        with pytest.raises((DataError, ParameterError), match=told) as caught:
             apply(column, values, **changes)
+        assert caught.value.parameter == parameter
         assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
 
     def test_a_name_that_is_taken_is_an_error(self, tmp_path):
