@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from doubles import FailsOnNegative
 from fedjigsaw import CentralKMeans, FeCA, Guard, Jigsaw, Privacy
-from fedjigsaw.errors import ExtraError, ParameterError
+from fedjigsaw.errors import ParameterError, UnavailableError
 
 
 @pytest.fixture
@@ -86,8 +86,22 @@ def test_without_pandas_the_error_names_the_remedy(monkeypatch, people):
     frame, _ = people
     fitted = Jigsaw(n_clusters=2, random_state=0).fit(frame.to_numpy())
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ExtraError, match="pip install pandas"):
+    with pytest.raises(UnavailableError, match="pip install pandas"):
         _ = fitted.profile_
+    assert not hasattr(fitted, "profile_")
+    assert "cluster_centers_" in fitted._repr_html_()
+
+
+def test_showing_an_estimator_computes_nothing(monkeypatch, people):
+    def asked(*values):
+        raise AssertionError
+
+    frame, clients = people
+    fitted = Jigsaw(n_clusters=2, random_state=0).fit(frame, clients=clients)
+    monkeypatch.setattr("fedjigsaw._prediction.profile_frame", asked)
+    monkeypatch.setattr(Jigsaw, "influences", asked)
+    assert {"profile_", "sites_", "cluster_centers_"} < set(dir(fitted))
+    assert "cluster_centers_" in fitted._repr_html_()
 
 
 def test_an_attribute_that_is_not_there_is_an_attribute_error():

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw import _saving
@@ -37,6 +39,15 @@ class Prediction:
     _privacy: Privacy | None = None  # of the fit
     _file: "ModelFile | None" = None  # from which the estimator was loaded
     _clients_column: str | None = None  # taken out of the rows at the fit, and so of others
+
+    __dir__ = object.__dir__  # that of scikit-learn computes each property, such as `sites_`
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        """Show what is stored; scikit-learn (from 1.9 on) would compute each property for it."""
+        stored = SimpleNamespace(**vars(self))
+        shown: Any = BaseEstimator._get_fitted_attr_html(stored, doc_link)
+        shown.estimator_class = type(self)  # for the documentation of each attribute
+        return shown
 
     @property
     def cluster_ids_(self) -> Ints:

@@ -4,7 +4,7 @@
 
     FedJigsawError           exit code
     ├── ParameterError       2   a parameter has a value that is not allowed
-    │   └── UnavailableError 2   an attribute is not there after this kind of fit
+    │   └── UnavailableError 2   an attribute is not there after this fit, or not without pandas
     ├── DataError            3   a file cannot be read, or data or client ids cannot be used
     │   ├── DataTypeError    3   ... because of their type
     │   └── BudgetError      3   ... because their privacy budget is spent
@@ -102,7 +102,7 @@ class ParameterError(FedJigsawError, ValueError):
 
 
 class UnavailableError(ParameterError, AttributeError):
-    """An attribute of a fitted estimator is not there after this kind of fit."""
+    """An attribute of a fitted estimator is not there after this fit, or not without pandas."""
 
 
 class DataError(FedJigsawError, ValueError):

@@ -60,6 +60,13 @@ class TestSummarize:
         one, two = (formats.load(Path(n), SummaryFile).summary for n in ("one", "two"))
         assert one != two
 
+    def test_without_cells_the_options_are_named_and_no_python(self, run, folder):
+        with pytest.raises(ParameterError) as caught:
+            run("summarize a.csv -k 3 -o a.summary --epsilon 2 --bounds 0,100")
+        assert caught.value.parameter == "cells"
+        assert "(rows=" not in str(caught.value)
+        assert not (folder / "a.summary").exists()
+
     def test_clipped_rows_are_told_on_the_screen_only(self, run, folder):
         done = run("summarize a.csv -k 3 -o a.summary --cells own --epsilon 2 --bounds 0,70")
         assert "of 600 rows are outside the bounds" in done.stderr

@@ -102,6 +102,12 @@ class TestAggregate:
         assert "--detail" in coarse
         assert "--detail" not in fine
 
+    def test_summaries_by_number_are_asked_for_in_place_of_cells(self, run, folder, rows):
+        for name, own in strange(rows).items():
+            np.save(folder / f"{name}.npy", own)
+            run(f"summarize {name}.npy -k auto -o {name}.summary --force")
+        assert "-k 4 --detail 3" in run(f"aggregate {FILES} -k 4 -o model --liars 1").stdout
+
     def test_a_region_tells_it_too(self, run, folder):
         done = run(f"aggregate {FILES} -k 4 --as-summary -o north.summary")
         assert done.exit_code == STRANGE

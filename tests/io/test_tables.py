@@ -153,6 +153,13 @@ class TestSample:
 
 
 class TestBadInput:
+    def test_an_empty_first_sheet_has_a_remedy(self, tmp_path):
+        with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
+            pd.DataFrame(columns=["a"]).to_excel(book, sheet_name="Notes", index=False)
+            pd.DataFrame({"a": [1.0]}).to_excel(book, sheet_name="Data", index=False)
+        with pytest.raises(DataError, match="another sheet"):
+            read(tmp_path / "t.xlsx")
+
     @pytest.mark.parametrize(
         ("name", "content", "told"),
         [

@@ -404,6 +404,22 @@ class TestCheck:
         assert not any(by_name[name].problems for name in ("dose", "seen", "smoker"))
         assert found.others == ("Größe", "Alter")
 
+    @pytest.mark.parametrize(
+        ("name", "column", "asks"),
+        [
+            ("CRP mg/dL", Column("CRP (mg/l)"), True),
+            ("CRP mg/dL", Column("CRP", unit="mg/l"), True),
+            ("crp_mg/L", Column("CRP (mg/l)"), False),
+            ("CRP", Column("CRP (mg/l)"), False),
+        ],
+    )
+    def test_units_of_names_that_differ_need_a_factor(self, tmp_path, name, column, asks):
+        pd.DataFrame({name: [1.0, 2.0], "sex": 1}).to_csv(tmp_path / "x.csv", index=False)
+        (found,) = sites.check_file(tmp_path / "x.csv", Schema((column,))).columns
+        assert ("--rename", f"{name}={column.name}") in found.options
+        assert (("--factor", f"{column.name}=NUMBER") in found.options) is asks
+        assert all((unit in found.problems[0]) is asks for unit in ("'mg/dL'", "'mg/l'"))
+
     def test_values_out_of_range(self, check):
         strict = check(Column("x", range=(0, 10)), [1, 2, 11, 12])
         assert strict.n_outside == 2
@@ -522,6 +538,30 @@ class TestCheck:
                     use()
         assert not copy.exists()
 
+    @pytest.mark.parametrize(
+        ("column", "values", "mark"),
+        [
+            (Column("x", range=(0, 10)), ["1", "2", "300", "4", "500"], "x:300"),
+            (
+                Column("x", "date", range=(0, 40_000)),
+                ["01.02.2020", "13.02.2020", "01.01.1900", "14.02.2020"],
+                "x:01.01.1900",
+            ),
+        ],
+    )
+    def test_values_outside_that_are_kept_are_told_with_a_remedy(
+        self, column, values, mark, tmp_path
+    ):
+        path, copy, schema = tmp_path / "x.csv", tmp_path / "c.parquet", Schema((column,))
+        pd.DataFrame({"x": values, "n": 1}).to_csv(path, index=False)
+        done = sites.apply_schema(path, schema, copy)
+        (told,) = [line for line in done.said if "in row 3" in line]
+        assert f"`--missing {mark}`" in told
+        assert not sites.check_file(copy, schema).fits
+        changes = sites.Changes(missing_in={"x": [mark.removeprefix("x:")]})
+        again = sites.apply_schema(path, schema, copy, changes)
+        assert again.n_outside["x"] == done.n_outside["x"] - 1
+
     def test_an_empty_file_is_an_error(self, tmp_path, schema):
         (tmp_path / "x.csv").write_text("age,sex\n")
         with pytest.raises(DataError, match="no rows"):
@@ -611,31 +651,32 @@ class TestApply:
     LETTERS = Column("x", "category", categories=("a", "b"))
     NUMBERS, DAYS = ["1", "2"], ["2020-01-01"]
     BAD = (
-        (X, ["1", "<5"], {}, "row 2, column 'x'.*missing"),
-        (Column("x", "boolean"), ["yes", "maybe"], {}, "row 2, column 'x'.*levels"),
-        (DATE, ["2020-05-05", "gestern"], {}, "row 2, column 'x'.*date_formats"),
-        (DATE, ["03/04/2020", "05/06/2020"], {}, "column 'x'.*'%d/%m/%Y' or"),
-        (Column("y"), NUMBERS, {}, "no column 'y'.*names.*empty"),
-        (Column("y", missing="refuse"), NUMBERS, {"empty": ["y"]}, "empty.*'y'"),
-        (Column("age"), NUMBERS, {"names": {"age": "Alter"}}, "no column 'Alter'"),
-        (X, NUMBERS, {"names": {"z": "x"}}, "names.*'z'"),
-        (X, NUMBERS, {"names": {"x": "id", "id": "id"}}, "column 'id'.*two names"),
-        (Column("y"), NUMBERS, {"names": {"y": "x", "id": "y"}}, "no column 'y'"),
-        (X, NUMBERS, {"factors": {"x": 0.0}}, "factors.*'x'"),
-        (DATE, DAYS, {"factors": {"x": 2.0}}, "factors.*'x'"),
-        (X, NUMBERS, {"levels": {"x": {"1": "2"}}}, "levels.*'x'"),
-        (LETTERS, ["a"], {"levels": {"x": {"c": "d"}}}, "levels.*'d'"),
-        (X, NUMBERS, {"date_formats": {"x": "%d.%m.%Y"}}, "date_formats.*'x'"),
-        (DATE, DAYS, {"date_formats": {"x": "DD.MM"}}, "format of column 'x'"),
-        (X, NUMBERS, {"missing_in": {"q": ["1"]}}, "missing_in.*'q'"),
+        (X, ["1", "<5"], {}, "row 2, column 'x'", "missing"),
+        (Column("x", "boolean"), ["yes", "maybe"], {}, "row 2, column 'x'", "levels"),
+        (DATE, ["2020-05-05", "gestern"], {}, "row 2, column 'x'", "date_formats"),
+        (DATE, ["03/04/2020", "05/06/2020"], {}, "column 'x'.*'%d/%m/%Y' or", "date_formats"),
+        (Column("y"), NUMBERS, {}, "no column 'y'", "names"),
+        (Column("y", missing="refuse"), NUMBERS, {"empty": ["y"]}, "'y'", "empty"),
+        (Column("age"), NUMBERS, {"names": {"age": "Alter"}}, "no column 'Alter'", "names"),
+        (X, NUMBERS, {"names": {"z": "x"}}, "'z'", "names"),
+        (X, NUMBERS, {"names": {"x": "id", "id": "id"}}, "'id'.*two names", "names"),
+        (Column("y"), NUMBERS, {"names": {"y": "x", "id": "y"}}, "no column 'y'", "names"),
+        (X, NUMBERS, {"factors": {"x": 0.0}}, "'x'", "factors"),
+        (DATE, DAYS, {"factors": {"x": 2.0}}, "'x'", "factors"),
+        (X, NUMBERS, {"levels": {"x": {"1": "2"}}}, "'x'", "levels"),
+        (LETTERS, ["a"], {"levels": {"x": {"c": "d"}}}, "'d'", "levels"),
+        (X, NUMBERS, {"date_formats": {"x": "%d.%m.%Y"}}, "'x'", "date_formats"),
+        (DATE, DAYS, {"date_formats": {"x": "DD.MM"}}, "format of column 'x'", ""),
+        (X, NUMBERS, {"missing_in": {"q": ["1"]}}, "'q'", "missing_in"),
     )
 
-    @pytest.mark.parametrize(("column", "values", "changes", "told"), BAD)
+    @pytest.mark.parametrize(("column", "values", "changes", "told", "parameter"), BAD)
     def test_what_is_wrong_is_told_and_nothing_is_written(
-        self, apply, column, values, changes, told, tmp_path
+        self, apply, column, values, changes, told, parameter, tmp_path
     ):
-        with pytest.raises((DataError, ParameterError), match=told):
+        with pytest.raises((DataError, ParameterError), match=told) as caught:
             apply(column, values, **changes)
+        assert caught.value.parameter == parameter
         assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
 
     def test_a_name_that_is_taken_is_an_error(self, tmp_path):

@@ -304,11 +304,5 @@ def _print_applied(done: sites.Applied, output: Path) -> None:
         out.print(escape(line))
     for name, count in done.n_missing.items():
         if count:
-            out.print(escape(f"{name!r}: {_are(count)} missing."))
-    for name, count in done.n_outside.items():
-        if count:
-            out.print(escape(f"{name!r}: {_are(count)} outside of the range or categories."))
-
-
-def _are(n: int) -> str:
-    return counted(n, "value is", "values are")
+            values = counted(count, "value is", "values are")
+            out.print(escape(f"{name!r}: {values} missing."))

@@ -336,14 +336,20 @@ def _print_model(step: Made, summaries: list[SummaryFile], path: Path) -> None:
     for line in chain(*found, describe_sites(model, MAX_SHOWN)):
         out.print(escape(line))
     if _is_coarse(summaries, model):
-        out.print("Finer summaries would tell more about sites that lie: `summarize --detail 3`.")
+        words = f"summarize -k {model.model.params['n_clusters']} --detail 3"
+        out.print(f"Finer summaries would tell more about sites that lie: `{words}`.")
     _report_promises(summaries, model)
 
 
 def _is_coarse(files: list[SummaryFile], model: ModelFile) -> bool:
-    """Tell whether sites sent hardly more centers than clusters, though some may lie."""
+    """Tell whether `--detail` of the sites would help, since some may lie.
+
+    They sent hardly more centers than clusters, or cells, which are for `-k auto`.
+    """
     if not model.model.params.get("liars"):
         return False
+    if any(sends_cells(file.params) for file in files):
+        return True
     n_centers = [len(file.summary.centers) for file in files]
     return median(n_centers) < 2 * (len(model.model.centers) - model.model.n_lone)
 

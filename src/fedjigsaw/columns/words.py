@@ -51,6 +51,8 @@ POST = "zip|plz|postleitzahl|cedex|code_postal|c[oó]digo_postal"
 MEASURED = "(?!.*_(of|per|by|in|pro|par)_)"  # lines_of_code
 WHAT = f"{POST}|.*code|.*nummer|account|konto|blz|ean|gtin|sku"
 CODED = re.compile(f"{MEASURED}(.*_)?({WHAT})(_?[0-9]+)?")
+WORD = re.compile(r"[^\s_()\[\],;:]+")
+IN_BRACKETS = re.compile(r"[(\[]([^()\[\]]+)[)\]]$")
 NUMBER = re.compile(r"(-?)0*([0-9]+)(?:[.,]([0-9]+))?")
 # names of columns that say who somebody is, or how to reach them
 WHICH = f"{PERSONS}|family|first|last|full|given|middle|maiden|sur|vor|nach|fore|birth"
@@ -192,6 +194,29 @@ def close_names(name: str, names: Sequence[str], cutoff: float = 0.6) -> list[st
     words = [w for w in folded if not any(sign.isdigit() for sign in w + wanted)]
     similar = difflib.get_close_matches(wanted, words, 3, cutoff)
     return [folded[match] for match in dict.fromkeys((*same, *similar))]
+
+
+def unlike_ends(name: str, other: str) -> tuple[str, ...]:
+    """Return what two names end in, in brackets or after their common words, if that is not alike.
+
+    Such texts may be units: they are in brackets, have other signs than letters, or are short.
+
+    Examples
+    --------
+    >>> unlike_ends("CRP (mg/l)", "CRP mg/dL"), unlike_ends("weight_kg", "weight [lb]")
+    (('mg/l', 'mg/dL'), ('kg', 'lb'))
+    >>> unlike_ends("CRP (mg/l)", "crp_mg/L"), unlike_ends("weight (kg)", "weight")
+    ((), ())
+    """
+    words = [WORD.findall(text) for text in (name, other)]
+    common = set.intersection(*({word.casefold() for word in own} for own in words))
+    ends = []
+    for text, own in zip((name, other), words, strict=True):
+        in_brackets = IN_BRACKETS.search(text)
+        left = " ".join(word for word in own[1:] if word.casefold() not in common)
+        ends.append(in_brackets[1] if in_brackets else left)
+    may_be = all(end and (len(end) <= 5 or not end.isalpha()) for end in ends)
+    return tuple(ends) if may_be and _fold(ends[0]) != _fold(ends[1]) else ()
 
 
 def _fold(name: str) -> str:

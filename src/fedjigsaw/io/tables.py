@@ -221,7 +221,7 @@ class Table:
             self.tally.skipped += len(rows) - int(kept.sum())
             yield Batch(rows if whole else rows[kept], kept, tuple(values[n_columns:]))
         if not start:
-            raise DataError(f"{self.path} has no rows.")
+            raise DataError(f"{self.path} has no rows. {self.reader.hint}".rstrip())
 
     def read(
         self,

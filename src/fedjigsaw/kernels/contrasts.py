@@ -22,7 +22,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.schema import OTHER
-from fedjigsaw.errors import ExtraError
+from fedjigsaw.errors import UnavailableError
 from fedjigsaw.kernels.profiles import Profile, merge_moments
 
 ERRORS = 2.0  # standard errors by which a difference must be sure
@@ -183,7 +183,9 @@ def profile_frame(profile: Profile) -> Any:
     try:
         import pandas as pd
     except ImportError as error:
-        raise ExtraError("A profile as a table requires pandas: pip install pandas") from error
+        raise UnavailableError(
+            "A profile as a table requires pandas: pip install pandas"
+        ) from error
     known = dict.fromkeys(profile.numbers, "number") | dict.fromkeys(profile.levels, "category")
     rows = [
         [known[one.column] if name == "kind" else getattr(one, name) for name in FRAME]

@@ -114,8 +114,8 @@ def with_cells(privacy: Privacy, asked: str | None) -> Privacy:
     if asked is None and privacy.cells is None:
         raise CellsError(
             "Say which cells to describe, own ones of each site or shared ones, the same at all "
-            "sites. Choose by what is public before anything leaves: `fedjigsaw privacy cells`, or "
-            "Privacy(rows=...) in fit.",
+            "sites. Choose by what is public before anything leaves: `fedjigsaw privacy cells` "
+            "says which; a fit in Python chooses by `rows` of its privacy.",
             parameter="cells",
         )
     return replace(privacy, cells=privacy.cells or asked)

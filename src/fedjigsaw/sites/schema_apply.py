@@ -118,7 +118,7 @@ def apply_schema(
             if writer is not None:
                 writer.close()
         if not plan.n_rows:
-            raise DataError(f"{table.path} has no rows.")
+            raise DataError(f"{table.path} has no rows. {table.reader.hint}".rstrip())
         for column in plan.columns.values():
             column.check()
     return plan.result()

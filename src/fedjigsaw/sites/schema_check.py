@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from fedjigsaw.columns.schema import IGNORE, Column, Schema
-from fedjigsaw.columns.words import close_names
+from fedjigsaw.columns.in_words import unit_of
+from fedjigsaw.columns.schema import IGNORE, NUMBER, Column, Schema
+from fedjigsaw.columns.words import close_names, unlike_ends
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
@@ -129,7 +130,7 @@ def check_file(
         n_rows += n
         progress(n)
     if not n_rows:
-        raise DataError(f"{table.path} has no rows.")
+        raise DataError(f"{table.path} has no rows. {table.reader.hint}".rstrip())
     known = {column.name for column in schema.columns}
     others = [name for name in names if name not in known]
     checks = []
@@ -159,6 +160,16 @@ def _absent(column: Column, others: Sequence[str], n_rows: int, hint: str) -> Co
             rename = shlex.quote(f"...={column.name}")
             problem += f" If it has another name in the file, give that: `--rename {rename}`."
     options = [("--rename", f"{close[0]}={column.name}")] if close else []
+    with_unit = f"{column.name} ({unit_of(column)})" if unit_of(column) else column.name
+    ends = unlike_ends(with_unit, close[0]) if close and column.kind == NUMBER else ()
+    if ends:
+        factor = f"{column.name}=NUMBER"
+        options.append(("--factor", factor))
+        problem += (
+            f" Its name ends in {ends[1]!r}; the schema has {ends[0]!r}. If these are units, say "
+            f"how many {ends[0]} one {ends[1]} is: `--factor {shlex.quote(factor)}`. Otherwise "
+            "leave this option out."
+        )
     return ColumnCheck(
         column.name, column.kind, n_rows, problems=(problem,), options=tuple(options)
     )

@@ -1,5 +1,6 @@
 """One column of a clean copy: how its values are converted, and what is said about it."""
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,6 +19,7 @@ from fedjigsaw.columns.schema import (
     CATEGORY,
     DATE,
     NUMBER,
+    REFUSE,
     TEXT_KINDS,
     Column,
     to_days,
@@ -62,6 +64,8 @@ class CopiedColumn:
     n_gone: int = 0  # values that become missing
     n_unasked: int = 0  # of them, without a mark for this column alone
     first_gone: str = ""
+    first_outside: str = ""
+    mark: str = ""  # the first value outside, as --missing takes it
     n_mapped: Counter[str] = field(default_factory=Counter)
     has_time: bool | None = None  # of a date; None if that is not known yet
     pattern: str = ""
@@ -80,6 +84,9 @@ class CopiedColumn:
             numbers = self._numbers(numbers)
         outside = reading.outside if self.column.kind in TEXT_KINDS else self._outside(numbers)
         self.n_outside += int(outside.sum())
+        if outside.any() and not self.first_outside:
+            self.first_outside = self._first(raw, outside)
+            self.mark = str(raw[int(np.argmax(outside))].as_py()).removesuffix(" 00:00:00")
         found = self._build(values, numbers)
         present = nulls(without_missing(raw, self.schema_text)) if is_text(raw.type) else None
         present = ~(reading.missing if present is None else present)
@@ -103,11 +110,13 @@ class CopiedColumn:
 
     def _note_gone(self, raw: pa.Array, gone: Flags, unasked: Flags) -> None:
         if gone.any() and not self.first_gone:
-            place = int(np.argmax(gone))
-            value = show_value(raw, place, LONGEST)
-            self.first_gone = f"the first is {value} in row {self.n_rows + place + 1}"
+            self.first_gone = self._first(raw, gone)
         self.n_gone += int(gone.sum())
         self.n_unasked += int(unasked.sum())
+
+    def _first(self, raw: pa.Array, flags: Flags) -> str:
+        place = int(np.argmax(flags))
+        return f"the first is {show_value(raw, place, LONGEST)} in row {self.n_rows + place + 1}"
 
     def check(self) -> None:
         """Refuse a copy of which most values of this column would be outside, or missing."""
@@ -214,6 +223,16 @@ class CopiedColumn:
         if self.n_gone:
             values = counted(self.n_gone, "value counts", "values count")
             found.append(f"{name!r}: {values} as missing from now on; {self.first_gone}.")
+        if self.n_outside:
+            values = counted(self.n_outside, "value is", "values are")
+            text = f"{values} outside of the range or categories; {self.first_outside}."
+            if self.column.outside == REFUSE and self.column.kind != CATEGORY:
+                mark = shlex.quote(f"{name}:{self.mark}")
+                text += (
+                    " They are kept as they are, and `check` will refuse the copy: correct them, "
+                    f"or count this one as missing, `--missing {mark}`."
+                )
+            found.append(f"{name!r}: {text}")
         return found
 
 
