@@ -85,7 +85,7 @@ lint: $(VENV)/.dev
 
 # Measure speed and memory, as ratios, and replace their rows in results/benchmarks.jsonl.
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/speed.py
 
 # Compute the rows that are missing in results/, and write reproduction/RESULTS.md from all of them.
 results: $(VENV)/.reproduction

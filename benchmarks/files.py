@@ -1,108 +1,99 @@
-"""Speed of the work on files: summarize, assign and score against the bare libraries."""
+"""The work on files: summarize, assign and score, against reading and computing alone."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter, process_time
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
 from fedjigsaw import sites
-from fedjigsaw._random import stream
 from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats
 from fedjigsaw.io.formats import ModelFile, save
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Model
-from measuring import peak_of_command
+from measuring import Row, alternate, command, in_new_process, processor_seconds
 
 WORDS = {
-    "assign": ["narrow.parquet", "--model", "model", "-o", "result.parquet"],
-    "score": ["narrow.parquet", "--model", "model"],
+    "assign": ["narrow.parquet", "--model", "narrow.model", "-o", "labels.parquet", "--force"],
+    "score": ["narrow.parquet", "--model", "narrow.model", "-o", "own.score"],
     "summarize": ["wide.parquet", "-k", "20", "-o", "summary"],
 }
+PART = 100_000  # rows that are written at once
 
 
-def files(n_rows: int = 1_000_000, k: int = 20, repeats: int = 5) -> Iterator[dict[str, Any]]:
+def files(n_rows: int = 1_000_000, k: int = 20) -> Iterator[Row]:
     """Measure work on a Parquet file against reading it with pyarrow and the bare computation.
 
-    That is k-means of the same backend with as many starts, and predict of scikit-learn. Both are
-    measured in turns in this process, so that starting a command is not part of it. The ratio is
-    that of processor time, which depends less on the load of the machine. The peak memory is that
-    of the command in a process of its own. Targets: 1.3 and 1.5.
+    That is k-means of the same backend with as many starts, and predict of scikit-learn. The ratio
+    is that of processor time, in one process, so that starting a command is not part of it. Seconds
+    and peak memory are those of the command in a process of its own. Targets: 1.3 and 1.5.
     """
     from sklearn.cluster import KMeans
 
-    rng = np.random.default_rng(0)
-    with TemporaryDirectory() as name:
-        folder = Path(name)
-        narrow, centers = _write(folder / "narrow.parquet", n_rows, 16, k, rng)
-        wide, _ = _write(folder / "wide.parquet", n_rows, 20, k, rng)
-        columns = tuple(f"x{j}" for j in range(16))
-        model = ModelFile(Model(centers, "feca", {}, columns), None, ("a",), 1)
-        fitted = KMeans(k, init=centers, n_init=1, max_iter=1).fit(_read(narrow)[:10_000])
-        labels = folder / "labels.parquet"
-        save(model, folder / "model")
+    with TemporaryDirectory() as folder:
+        narrow, model = _write(Path(folder), "narrow", n_rows, 16, k)
+        wide, _ = _write(Path(folder), "wide", n_rows, 20, k)
+        fitted = KMeans(k, init=model.model.centers, n_init=1, max_iter=1).fit(_read(narrow)[:PART])
+        labels = Path(folder) / "labels.parquet"
 
         def predict() -> None:
             fitted.predict(_read(narrow))
 
         def bare() -> None:
             with one_thread():
-                kmeans(_read(wide), k, rng=stream(0, 0, "wide"))
+                kmeans(_read(wide), k, rng=np.random.default_rng(0))
 
-        pairs: dict[str, tuple[Callable[[], object], Callable[[], object], int, str]] = {
-            "assign": (
-                lambda: sites.write_labels(labels, sites.assign(narrow, model)),
-                predict,
-                repeats,
-                "<= 1.5",
-            ),
-            "score": (partial(sites.score, narrow, model), predict, repeats, "<= 1.5"),
-            "summarize": (partial(sites.summarize, wide, k), bare, 2, "<= 1.3"),
+        ours: dict[str, tuple[Callable[[], object], Callable[[], None]]] = {
+            "assign": (lambda: sites.write_labels(labels, sites.assign(narrow, model)), predict),
+            "score": (partial(sites.score, narrow, model), predict),
+            "summarize": (partial(sites.summarize, wide, k), bare),
         }
-        for command, (ours, theirs, times, target) in pairs.items():
-            found = [(_times(theirs), _times(ours)) for _ in range(times)]
-            best = np.min(found, axis=0)  # the runs that were disturbed least
+        for name, (work, alone) in ours.items():
+            times = alternate({"ours": work, "bare": alone}, 2, processor_seconds)
             yield {
-                "benchmark": "files",
-                "command": command,
+                "command": name,
                 "n_rows": n_rows,
                 "n_clusters": k,
-                "seconds": float(best[1, 0]),
-                "bare_seconds": float(best[0, 0]),
-                "cpu_seconds": float(best[1, 1]),
-                "bare_cpu_seconds": float(best[0, 1]),
-                "peak_megabytes": peak_of_command([command, *WORDS[command]], folder),
-                "ratio": float(best[1, 1] / best[0, 1]),
-                "target": target,
+                **in_new_process(command, [name, *WORDS[name]], folder),
+                "cpu_seconds": times["ours"],
+                "bare_cpu_seconds": times["bare"],
+                "ratio": times["ours"] / times["bare"],
             }
 
 
-def _write(
-    path: Path, n_rows: int, n_columns: int, k: int, rng: np.random.Generator
-) -> tuple[Path, Floats]:
-    """Write rows around k centers that overlap, and return the path and the centers."""
-    centers = rng.uniform(-10, 10, (k, n_columns))
-    schema = pa.schema([(f"x{j}", pa.float64()) for j in range(n_columns)])
+def large_file(n_rows: int = 5_000_000) -> Iterator[Row]:
+    """Measure `assign` and `score` on a large file, in new processes. Target: below 1 GB."""
+    with TemporaryDirectory() as folder:
+        path, _ = _write(Path(folder), "narrow", n_rows, 16, 20)
+        for name in ("assign", "score"):
+            yield {
+                "command": name,
+                "n_rows": n_rows,
+                "file_megabytes": path.stat().st_size / 1e6,
+                **in_new_process(command, [name, *WORDS[name]], folder),
+            }
+
+
+def _write(folder: Path, name: str, n_rows: int, d: int, k: int) -> tuple[Path, ModelFile]:
+    """Write rows around k centers that overlap, and a model of these centers."""
+    rng, path = np.random.default_rng(0), folder / f"{name}.parquet"
+    centers = rng.uniform(-10, 10, (k, d))
+    columns = tuple(f"x{j}" for j in range(d))
+    schema = pa.schema([(column, pa.float64()) for column in columns])
     with pa.parquet.ParquetWriter(path, schema) as writer:
-        for start in range(0, n_rows, 100_000):
-            n = min(100_000, n_rows - start)
-            rows = centers[rng.integers(k, size=n)] + 3 * rng.standard_normal((n, n_columns))
+        for start in range(0, n_rows, PART):
+            n = min(PART, n_rows - start)
+            rows = centers[rng.integers(k, size=n)] + 3 * rng.standard_normal((n, d))
             writer.write_table(pa.table(list(rows.T.copy()), schema=schema))
-    return path, centers
+    model = ModelFile(Model(centers, "feca", {}, columns), None, ("a",), 1)
+    save(model, folder / f"{name}.model")
+    return path, model
 
 
 def _read(path: Path) -> Floats:
     columns = pa.parquet.read_table(path).columns
     return np.column_stack([column.to_numpy() for column in columns])
-
-
-def _times(work: Callable[[], object]) -> tuple[float, float]:
-    wall, cpu = perf_counter(), process_time()
-    work()
-    return perf_counter() - wall, process_time() - cpu

@@ -1,16 +1,14 @@
 """What sites that lie or err cost the others, by `liars`: the table of docs/security.md.
 
-    python benchmarks/liars.py results/support.jsonl           # computes the cells that are missing
-    python benchmarks/liars.py results/support.jsonl --table   # prints the table
+    python benchmarks/liars.py    # computes the cells that are missing, and prints the table
 
 Each cell is a data set, a split, a setting and a seed. Its numbers are the inertia of the honest
 rows with the centers of a model, over that with the centers of a model of the honest sites alone.
 """
 
-import argparse
-import json
+import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,28 +16,39 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn import datasets as known
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
 from fedjigsaw import Broadcast, Jigsaw, Summary, partition
 from fedjigsaw.datasets import load
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.report.provenance import provenance
+from reproduction.studies import MISSING, RESULTS, Floats, Row, line, markdown, read
 
 SSETS = ("s1", "s3")
 SETS = ("squares", *SSETS, "iris", "wine", "breast_cancer", "digits")
 LIED = ("iid", "dirichlet:0.3")  # splits with which liars are tried
 SPLITS = (*LIED, "dirichlet:0.1", "column")
+SETTINGS = ((5, 1, 0), (5, 1, 1), (10, 3, 3))  # sites, how many lie, the parameter `liars`
+# of a model: with its k centers alone, with lone ones, number of these; liars told, others told
+MEASURES = ("k", "all", "lone", "told", "accused")
 
 
-class Setting(NamedTuple):
+class Cell(NamedTuple):
+    """What is computed into one row."""
+
+    data: str
+    split: str
     n_sites: int
-    n_liars: int  # that lie
-    liars: int  # the parameter
+    n_liars: int
+    liars: int
+    seed: int
+
+    @property
+    def setting(self) -> tuple[int, ...]:
+        return self[2:5]
 
 
-Place = tuple[str, str, Setting, int]
-SETTINGS = (Setting(5, 1, 0), Setting(5, 1, 1), Setting(10, 3, 3))
-
-
-def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
+def rows_of(name: str) -> tuple[Floats, np.ndarray]:
     """Return rows and true classes of a data set; columns of different units are standardized."""
     if name in SSETS:
         data = load(name)
@@ -53,21 +62,19 @@ def rows_of(name: str) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-def sites_of(X: np.ndarray, y: np.ndarray, n: int, split: str, seed: int) -> list[np.ndarray]:
+def sites_of(X: Floats, y: np.ndarray, cell: Cell) -> list[Floats]:
     """Deal rows to sites."""
-    kind, _, alpha = split.partition(":")
+    n, (kind, _, alpha) = cell.n_sites, cell.split.partition(":")
     if kind == "column":
-        return [X[own] for own in np.array_split(np.argsort(X[:, seed % X.shape[1]]), n)]
-    if kind == "iid":
-        clients = partition.iid(len(X), n, rng=seed)
-    else:
-        clients = partition.dirichlet(
-            y, n, alpha=float(alpha), rng=seed, min_size=min(8, len(X) // (4 * n))
-        )
+        order = np.argsort(X[:, cell.seed % X.shape[1]])
+        return [X[own] for own in np.array_split(order, n)]
+    least = min(8, len(X) // (4 * n))
+    shares = float(alpha or 1)  # of Dirichlet alone
+    clients = partition.split(kind, y, n, rng=cell.seed, alpha=shares, min_size=least)
     return [X[clients == name] for name in np.unique(clients)]
 
 
-def lies(X: np.ndarray, A: np.ndarray, rng: np.random.Generator) -> dict[str, np.ndarray]:
+def lies(X: Floats, A: Floats, rng: np.random.Generator) -> dict[str, Floats]:
     """Return what a liar with rows X may claim, if it knows about where all rows A are."""
     low, high, sd = A.min(axis=0), A.max(axis=0), A.std(axis=0)
     widest = np.arange(A.shape[1]) == sd.argmax()
@@ -93,176 +100,114 @@ def lies(X: np.ndarray, A: np.ndarray, rng: np.random.Generator) -> dict[str, np
     }
 
 
-def cell(name: str, split: str, setting: Setting, seed: int) -> dict[str, Any]:
+def compute(cell: Cell) -> Row:
     """Compute a cell: what honest sites and each lie come to, and who is told."""
-    X, y = rows_of(name)
-    k, rng = len(np.unique(y)), np.random.default_rng(seed)
-    sites = sites_of(X, y, setting.n_sites, split, seed)
-    who = rng.permutation(len(sites))[: setting.n_liars].tolist()
-    method = Jigsaw(k, liars=setting.liars, random_state=seed)
-    plain = Jigsaw(k, detail=3 if setting.liars else 1, random_state=seed)
-    sent = [summary(method, rows, i, seed) for i, rows in enumerate(sites)]
+    X, y = rows_of(cell.data)
+    k, seed, rng = len(np.unique(y)), cell.seed, np.random.default_rng(cell.seed)
+    sites = sites_of(X, y, cell)
+    who = rng.permutation(len(sites))[: cell.n_liars].tolist()
     honest = [rows for i, rows in enumerate(sites) if i not in who]
-    best = inertia(honest, model(plain, [s for i, s in enumerate(sent) if i not in who]).centers)
-    found: dict[str, Any] = {
-        "honest": measured(method, sent, sites, inertia(sites, model(plain, sent).centers))
-    }
-    place: dict[str, Any] = {"data": name, "split": split, **setting._asdict(), "seed": seed}
-    if split not in LIED:
-        return {**place, "lies": found}
-    told = [lies(sites[i], X, rng) for i in who]
+    method = Jigsaw(k, liars=cell.liars, random_state=seed)
+    plain = Jigsaw(k, detail=3 if cell.liars else 1, random_state=seed)
+    sent = [_summary(method, rows, i, seed) for i, rows in enumerate(sites)]
+    true = [summary for i, summary in enumerate(sent) if i not in who]
+    least = _inertia(honest, _model(plain, true).centers)
+    unchecked = _inertia(sites, _model(plain, sent).centers)
+    found = {"honest": _measured(method, sent, sites, unchecked)}
+    told = [lies(sites[i], X, rng) for i in who] if cell.split in LIED else [{}]
     shifts = (0, 1) if len(who) > 1 else (0,)  # liars that agree, and liars that do not
     for (at, lie), shift in product(enumerate(told[0]), shifts):
-        names = [list(told[0])[(at + shift * j) % len(told[0])] for j in range(len(who))]
-        claimed = {i: told[j][names[j]] for j, i in enumerate(who)}
-        lied = [
-            summary(method, claimed[i], i, seed) if i in claimed else s for i, s in enumerate(sent)
-        ]
-        found[lie + ", each another" * shift] = measured(method, lied, honest, best, who)
-    return {**place, "lies": found}
+        claimed = list(sent)
+        for j, i in enumerate(who):
+            rows = list(told[j].values())[(at + shift * j) % len(told[j])]
+            claimed[i] = _summary(method, rows, i, seed)
+        name = lie + ", each another" * shift
+        found[name] = _measured(method, claimed, honest, least, who)
+    return {**cell._asdict(), "lies": found, **provenance()}
 
 
-def summary(method: Jigsaw, rows: np.ndarray, site: int, seed: int) -> Summary:
-    """Summarize the rows of a site."""
+def _summary(method: Jigsaw, rows: Floats, site: int, seed: int) -> Summary:
     rng = np.random.default_rng([seed, site])
-    rows = np.ascontiguousarray(rows)
-    made = method.summarize(rows, Broadcast(0, seed), rng)
+    made = method.summarize(np.ascontiguousarray(rows), Broadcast(0, seed), rng)
     return Summary(len(rows), made.centers, counts=made.counts, sse=made.sse, client=f"{site:02}")
 
 
-def model(method: Jigsaw, sent: Sequence[Summary]) -> Any:
+def _model(method: Jigsaw, sent: Sequence[Summary]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return method.aggregate(sent, Broadcast(0, 0), np.random.default_rng(0))
 
 
-def inertia(sites: Sequence[np.ndarray], centers: np.ndarray) -> float:
+def _inertia(sites: Sequence[Floats], centers: Floats) -> float:
     return float((nearest_centers(np.concatenate(sites), centers)[1] ** 2).sum())
 
 
-def measured(
+def _measured(
     method: Jigsaw,
     sent: Sequence[Summary],
-    honest: Sequence[np.ndarray],
-    best: float,
+    honest: Sequence[Floats],
+    least: float,
     who: Sequence[int] = (),
-) -> dict[str, Any]:
-    """Return inertia with the k centers alone and with lone ones, and who was told rightly."""
-    made = model(method, sent)
-    told = np.flatnonzero(made.tensors["site_notes"]).tolist()
-    return {
-        "k": inertia(honest, made.centers[: len(made.centers) - made.n_lone]) / best,
-        "all": inertia(honest, made.centers) / best,
-        "lone": made.n_lone,
-        "told": len(set(told) & set(who)),
-        "accused": len(set(told) - set(who)),
-    }
+) -> list[float]:
+    """Return the MEASURES of a model."""
+    made = _model(method, sent)
+    told = set(np.flatnonzero(made.tensors["site_notes"]).tolist())
+    centers = made.centers[: len(made.centers) - made.n_lone]
+    over = [_inertia(honest, places) / least for places in (centers, made.centers)]
+    return [*over, made.n_lone, len(told & set(who)), len(told - set(who))]
 
 
-def compute(path: Path, places: Sequence[Place]) -> None:
-    """Append the cells that are missing."""
-    done = {place_of(row) for row in read(path)}
-    missing = [place for place in places if place not in done]
-    for number, place in enumerate(missing, 1):
-        with path.open("a", encoding="utf-8") as file:
-            row = {**rounded(cell(*place)), **provenance()}
-            row["lies"] = {name: brief(found) for name, found in row["lies"].items()}
-            file.write(json.dumps(row, separators=(",", ":")) + "\n")
-        print(f"{number} of {len(missing)}: {place}", flush=True)
+def cell_of(row: Row) -> Cell:
+    return Cell(*(row[name] for name in Cell._fields))
 
 
-def read(path: Path) -> list[dict[str, Any]]:
-    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-    for row in rows:
-        row["lies"] = {lie: {"all": m["k"], **NOTHING, **m} for lie, m in row["lies"].items()}
-    return rows
+def figures(rows: Sequence[Row], measure: str, honest: bool) -> np.ndarray:
+    """Return a measure of all honest runs of some rows, or of all lies."""
+    place = MEASURES.index(measure)
+    found = [row["lies"].items() for row in rows]
+    return np.array([m[place] for one in found for lie, m in one if (lie == "honest") == honest])
 
 
-NOTHING = {"lone": 0, "told": 0, "accused": 0}
+def table(rows: Sequence[Row]) -> str:
+    """Return the table: median, 98th percentile and worst, and how often sites are reported."""
+    heads = [f"`liars={liars}`, {n_liars} of {n} lie" for n, n_liars, liars in SETTINGS]
+    lines = []
+    for split, honest in [*product(LIED, (True, False)), *product(SPLITS[len(LIED) :], (True,))]:
+        own = [row for row in rows if row["split"] == split]
+        cells = [[r for r in own if cell_of(r).setting == setting] for setting in SETTINGS]
+        who = "honest" if honest else "lies"
+        for measure, told in (("k", "the k alone"), ("all", "with lone clusters")):
+            spreads = [_spread(figures(found, measure, honest)) for found in cells]
+            lines.append([split, f"{who}, {told}", *spreads])
+        last = (
+            "honest, something is reported" if honest else "lies that cost more than 5 %, reported"
+        )
+        lines.append([split, last, *(_reported(found, honest) for found in cells)])
+    return markdown(["split", "measure", *heads], lines)
 
 
-def brief(found: dict[str, Any]) -> dict[str, Any]:
-    """Leave out what :func:`read` fills in."""
-    usual = {"all": found["k"], **NOTHING}
-    return {name: value for name, value in found.items() if usual.get(name) != value}
-
-
-def place_of(row: dict[str, Any]) -> Place:
-    setting = Setting(*(row[name] for name in Setting._fields))
-    return row["data"], row["split"], setting, row["seed"]
-
-
-def rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: rounded(one) for name, one in value.items()}
-    return float(f"{value:.5g}") if isinstance(value, float) else value
-
-
-def table(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Yield the lines of the table: worst, and how many in a hundred are above the reach."""
-    heads = [f"`liars={s.liars}`, {s.n_liars} of {s.n_sites} lie" for s in SETTINGS]
-    yield f"| split | measure | {' | '.join(heads)} |"
-    yield "|---" * (2 + len(heads)) + "|"
-    for split in SPLITS:
-        for label, shown in MEASURES.items():
-            if split not in LIED and label.startswith("lies"):
-                continue
-            own_rows = [r for r in rows if r["split"] == split]
-            cells = [[r for r in own_rows if place_of(r)[2] == s] for s in SETTINGS]
-            yield f"| {split} | {label} | {' | '.join(shown(own) for own in cells)} |"
-
-
-def figures(rows: Sequence[dict[str, Any]], key: str, honest: bool) -> np.ndarray:
-    """Return a measure of all honest runs of some cells, or of all lies."""
-    return np.array([
-        m[key] for r in rows for lie, m in r["lies"].items() if (lie == "honest") == honest
-    ])  # fmt: skip
-
-
-def spread(values: np.ndarray) -> str:
+def _spread(values: np.ndarray) -> str:
     if not len(values):
-        return "-"
+        return MISSING
     return f"{np.median(values):.2f}; 98 %: {np.quantile(values, 0.98):.2f}; {values.max():.2f}"
 
 
-def share_told(rows: Sequence[dict[str, Any]]) -> str:
-    values = figures(rows, "accused", honest=True)
-    return f"{(values > 0).sum()} of {len(values)}" if len(values) else "-"
-
-
-def harmful_told(rows: Sequence[dict[str, Any]]) -> str:
-    harm = figures(rows, "all", honest=False) > 1.05
-    told = figures(rows, "told", honest=False)[harm] > 0
-    accused = figures(rows, "accused", honest=False) > 0
-    return f"{told.sum()} of {len(told)}; others reported in {accused.sum()} of {len(harm)}"
-
-
-MEASURES = {
-    "honest, the k alone": lambda rows: spread(figures(rows, "k", honest=True)),
-    "honest, with lone clusters": lambda rows: spread(figures(rows, "all", honest=True)),
-    "honest, something is reported": share_told,
-    "lies, the k alone": lambda rows: spread(figures(rows, "k", honest=False)),
-    "lies, with lone clusters": lambda rows: spread(figures(rows, "all", honest=False)),
-    "lies that cost more than 5 %, reported": harmful_told,
-}
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rows", type=Path)
-    parser.add_argument("--table", action="store_true")
-    parser.add_argument("--seeds", type=int, default=10)
-    given = parser.parse_args()
-    if given.table:
-        print("\n".join(table(read(given.rows))))
-        return
-    seeds = range(given.seeds)
-    places = [
-        (name, split, setting, seed)
-        for seed, name, split, setting in product(seeds, SETS, SPLITS, SETTINGS)
-    ]
-    compute(given.rows, places)
+def _reported(rows: Sequence[Row], honest: bool) -> str:
+    accused = figures(rows, "accused", honest) > 0
+    if honest:
+        return f"{accused.sum()} of {len(accused)}"
+    harmful = figures(rows, "all", honest) > 1.05
+    told = figures(rows, "told", honest)[harmful] > 0
+    return f"{told.sum()} of {len(told)}; others reported in {accused.sum()} of {len(accused)}"
 
 
 if __name__ == "__main__":
-    main()
+    done = {cell_of(row) for row in read(RESULTS, "support")}
+    asked = product(range(10), SETS, SPLITS, SETTINGS)
+    cells = [Cell(name, split, *setting, seed) for seed, name, split, setting in asked]
+    for cell in cells:
+        if cell not in done:
+            made = line(compute(cell))
+            with (RESULTS / "support.jsonl").open("a", encoding="utf-8") as file:
+                file.write(made)
+    print(table(read(RESULTS, "support")))

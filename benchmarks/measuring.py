@@ -1,6 +1,8 @@
-"""What the benchmarks share: clocks, received centers to work on, and where rows go."""
+"""What the benchmarks share: clocks, inputs to work on, faiss, and where rows go."""
 
 import json
+import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,16 +12,36 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._typing import Floats
-from fedjigsaw.io.rows import read_rows, write_rows
-from fedjigsaw.kernels.local_solutions import empirical_radii
-from fedjigsaw.messages import Summary
-from fedjigsaw.report.provenance import provenance
+HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
 
-HERE = Path(__file__).parent
-RESULTS = HERE.parent / "results" / "benchmarks.jsonl"
+from fedjigsaw._threads import available_threads
+from fedjigsaw._typing import Floats
+from fedjigsaw.kernels.kmeans import nearest_centers
+from fedjigsaw.report.provenance import provenance
+from reproduction.studies import RESULTS, read, write
+
+COMMAND = str(Path(sys.executable).parent / "fedjigsaw")
 Row = dict[str, Any]
-Benchmarks = Mapping[str, Callable[[], Iterator[Row]]]
+Works = Mapping[str, Callable[[], object]]
+
+
+def run(*benchmarks: Callable[[], Iterator[Row]], names: Sequence[str]) -> None:
+    """Run the named benchmarks, by default all, and replace the rows of each when it is done."""
+    by_name = {benchmark.__name__: benchmark for benchmark in benchmarks}
+    for name in names or by_name:
+        made = []
+        for found in by_name[name]():
+            row = {"benchmark": name, **found, "threads": available_threads()}
+            print("  ".join(f"{key}={_short(value)}" for key, value in row.items()), flush=True)
+            made.append({**row, **provenance()})
+        if made:  # there are none without the machine that it needs
+            others = [row for row in read(RESULTS, "benchmarks") if row["benchmark"] != name]
+            write(RESULTS, "benchmarks", [*others, *made])
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def seconds_of(work: Callable[[], object]) -> float:
@@ -29,28 +51,38 @@ def seconds_of(work: Callable[[], object]) -> float:
     return perf_counter() - started
 
 
-def alternate(works: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+def processor_seconds() -> float:
+    """Return the processor time of this process and of those that it waited for."""
+    both = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(used.ru_utime + used.ru_stime for used in both)
+
+
+def alternate(
+    works: Works, repeats: int, clock: Callable[[], float] = perf_counter
+) -> dict[str, float]:
     """Run several works in turn, some times; return the shortest time of each.
 
     The shortest one was disturbed least by other work on the machine, and taking turns lets a
     change of its load hit all of them.
     """
-    times = [{name: seconds_of(work) for name, work in works.items()} for _ in range(repeats)]
-    return {name: min(one[name] for one in times) for name in works}
+    times: dict[str, list[float]] = {name: [] for name in works}
+    for _ in range(repeats):
+        for name, work in works.items():
+            started = clock()
+            work()
+            times[name].append(clock() - started)
+    return {name: min(found) for name, found in times.items()}
 
 
-def peak_megabytes() -> float:
-    """Return the most memory that this process has had.
-
-    `ru_maxrss` would not do: a new process begins with that of the process that started it.
-    """
-    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1000
+def named(times: Mapping[str, float], unit: str = "seconds", factor: float = 1.0) -> Row:
+    """Return times, or other numbers, as fields of a row."""
+    return {f"{name}_{unit}": factor * value for name, value in times.items()}
 
 
-def in_new_process(module: str, function: str, *words: object) -> Row:
+def in_new_process(work: Callable[..., Row], *words: object) -> Row:
     """Call a function of a module beside this one in a new process; return what it returns."""
-    call = ", ".join(map(repr, words))
-    script = f"import json, {module}; print(json.dumps({module}.{function}({call})))"
+    call = f"{work.__module__}.{work.__name__}({', '.join(map(repr, words))})"
+    script = f"import json, {work.__module__}; print(json.dumps({call}))"
     done = subprocess.run(
         [sys.executable, "-c", script], stdout=subprocess.PIPE, text=True, check=True, cwd=HERE
     )
@@ -58,55 +90,43 @@ def in_new_process(module: str, function: str, *words: object) -> Row:
     return row
 
 
-def peak_of_command(words: list[str], folder: Path) -> float:
-    """Run a command in a process of its own and return its peak memory in MB."""
-    script = (
-        "from fedjigsaw.cli import app; "
-        f"app({words!r}, standalone_mode=False); "
-        "print(open('/proc/self/status').read().split('VmHWM:')[1].split()[0])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=folder
-    )
-    return int(done.stdout.split()[-1]) / 1000
+def peak_megabytes(field: str = "VmHWM") -> float:
+    """Return the most memory that this process has had; "VmRSS" is what it has now.
+
+    `ru_maxrss` would not do: a new process begins with that of the process that started it.
+    """
+    return int(Path("/proc/self/status").read_text().split(f"{field}:")[1].split()[0]) / 1000
 
 
-def received_centers(
-    n_clients: int, width: float, k: int = 100, d: int = 16
-) -> tuple[Floats, Floats]:
-    """Simulate received centers: each client has some true clusters twice and others not at all."""
-    rng = np.random.default_rng(1)
-    true = rng.uniform(0, 100, (k, d))
-    centers, radii = [], []
-    for _ in range(n_clients):
-        local = true[rng.integers(k, size=k)] + rng.normal(0, width / 2, (k, d))
-        centers.append(local)
-        radii.append(empirical_radii(local, rng.uniform(4, 6, k) * width))
-    return np.concatenate(centers), np.concatenate(radii)
+def command(words: list[str], folder: str) -> Row:
+    """Run a command in this process, which should be a new one; return what it took."""
+    from fedjigsaw.cli import app
+
+    os.chdir(folder)
+    seconds = seconds_of(lambda: app(words, standalone_mode=False))
+    return {"seconds": seconds, "peak_megabytes": peak_megabytes()}
 
 
-def received_summaries(n_clients: int, width: float, k: int) -> list[Summary]:
-    """Simulate summaries with such centers."""
-    centers, _ = received_centers(n_clients, width, k)
-    rng = np.random.default_rng(2)
-    counts = rng.integers(1, 200, (n_clients, k))
-    sse = counts * width**2 * centers.shape[1] / 4
-    return [
-        Summary(int(n.sum()), c, counts=n, sse=s, client=str(i))
-        for i, (c, n, s) in enumerate(zip(np.split(centers, n_clients), counts, sse, strict=True))
-    ]
+def mixture(rng: np.random.Generator, n: int, d: int, k: int) -> Floats:
+    """Draw rows of clusters that overlap a little, whatever the number of columns."""
+    centers = rng.normal(size=(k, d)) * 6 / np.sqrt(d)
+    rows: Floats = centers[rng.integers(k, size=n)] + rng.normal(size=(n, d))
+    return rows
 
 
-def run_benchmarks(benchmarks: Benchmarks, names: Sequence[str]) -> None:
-    """Run the named benchmarks, by default all, and replace the rows of each when it is done."""
-    for name in names or list(benchmarks):
-        made = []
-        for row in benchmarks[name]():
-            print("  ".join(f"{key}={_short(value)}" for key, value in row.items()), flush=True)
-            made.append({**row, **provenance()})
-        others = [row for row in read_rows(RESULTS) if row["benchmark"] != name]
-        write_rows(RESULTS, [*others, *made])
+def objective(X: Floats, centers: Floats, weights: Floats | float = 1.0) -> float:
+    """Return the objective of k-means."""
+    return float((nearest_centers(X, centers)[1] ** 2 * weights).sum())
 
 
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def faiss_centers(X: Floats, k: int, threads: int, weights: Floats | None = None) -> Floats:
+    """Return the centers of faiss with ten starts, of all rows and not of a sample."""
+    import faiss
+
+    faiss.omp_set_num_threads(threads)
+    most = {"min_points_per_centroid": 1, "max_points_per_centroid": len(X)}
+    search = faiss.Kmeans(X.shape[1], k, nredo=10, **most)
+    given = None if weights is None else weights.astype(np.float32)
+    search.train(X.astype(np.float32), weights=given)
+    centers: Floats = search.centroids.astype(np.float64)
+    return centers

@@ -119,7 +119,8 @@ def _listing(name: str, told: Mapping[str, Any], folder: Path) -> str:
     rows = [row for row in rows if "needs" not in told or row.get(told["needs"])]
     where = f"`results/{told['file']}.jsonl`: {len(rows)} rows"
     versions = ", ".join(sorted({str(row["version"]) for row in rows if "version" in row}))
-    made = f"{where}, version {versions or MISSING}. Again: {told['command']}."
+    again = f"Again: {told['command']}." if "command" in told else "Recorded once, by hand."
+    made = f"{where}, version {versions or MISSING}. {again}"
     head = list(told["columns"])
     lines = [[_filled(form, row) for form in told["columns"].values()] for row in rows]
     texts = [f"### {name}", f"{told['about']}.", made]
@@ -330,9 +331,12 @@ def _auto_hard(rows: Rows, folder: Path) -> list[str]:
     ten = [row for row in rows if row["split"] in SPLITS]
     small = [row for row in rows if row["split"] not in SPLITS]
     names = {kind: [n for n, one in HARD_SETS.items() if one.kind == kind] for kind in KINDS}
+    longer = [row["seconds"] / row["seconds_given"] for row in ten]
     few, splits = ([*dict.fromkeys(row[n] for row in small)] for n in ("dataset", "split"))
     return [
         _totals(ten, pooled),
+        "Processor time over that of a fit with the number given: "
+        f"{np.median(longer):.1f} (median), {np.quantile(longer, 0.9):.1f} (90 %).",
         *(f"**{kind}**\n\n{_sets(names[kind], SPLITS, ten, pooled)}" for kind in KINDS),
         f"**Clients with few rows**\n\n{_sets(few, splits, small)}",
         _bins("confidence", EDGES, {"ten clients": _sure(ten), "small clients": _sure(small)}),
@@ -523,20 +527,7 @@ def _peers(rows: Rows, folder: Path) -> list[str]:
             costs.append([label, *numbers, *sent, f"{seconds:.2f}"])
     head = ["celltype", "ratio", "local labels", "rounds", "bytes per client", "CPU seconds"]
     named = ["method", *(f"{d}, {_title(s)}" for d, s in places)]
-    return [markdown(named, lines), markdown(head, costs), _authors(read(folder, "peers-authors"))]
-
-
-def _authors(rows: Rows) -> str:
-    """Write ours beside what the authors' own code reaches on the same rows."""
-    lines = []
-    for label, data in dict.fromkeys((row["label"], row["data"]) for row in rows):
-        sides = [select(rows, label=label, data=data, side=side) for side in ("authors", "ours")]
-        means = [_spread([row["ratio"] for row in r]) for r in sides]
-        lines.append([label, data, *(f"{value:.4f} ± {std:.4f}" for value, std in means)])
-    return (
-        "`results/peers-authors.jsonl`, by `benchmarks/authors.py`: the same with the code of the "
-        "methods' authors.\n\n" + markdown(["method", "data", "authors' code", "ours"], lines)
-    )
+    return [markdown(named, lines), markdown(head, costs)]
 
 
 def _drift(rows: Rows, folder: Path) -> list[str]:

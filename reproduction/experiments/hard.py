@@ -7,7 +7,6 @@ server of a federation does. Those that try several numbers of clusters try only
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import process_time
 from typing import Any
@@ -196,8 +195,4 @@ def hdbscan(X: Floats, true: int) -> int:
     return max(1, int(labels.max()) + 1)
 
 
-PEERS: dict[str, Callable[[Floats, int], int]] = {
-    "silhouette": silhouette,
-    "BIC": bic,
-    "HDBSCAN": hdbscan,
-}
+PEERS = {"silhouette": silhouette, "BIC": bic, "HDBSCAN": hdbscan}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -22,7 +22,6 @@ from reproduction.studies import Floats, Ints, Row
 
 CELLTYPE = "celltype/celltype.npz"  # in FEDJIGSAW_DATA: X of shape (12009, 10), client of each row
 N_CLIENTS = 10
-DIRICHLET = {"dirichlet(0.3)": 0.3, "dirichlet(0.1)": 0.1}
 STARTS = 50  # of k-means on the pooled rows, to which objectives are related
 N_CLUSTERS = {"celltype": 4, "s1": 15, "s4": 15, "unequal": 12, "k50": 50, "digits": 10}
 
@@ -58,51 +57,43 @@ def _published_mufc(data: Floats, k: int, seed: int) -> FederatedClusterer:
     return PublishedMufc(k, bin_width=width, random_state=seed)
 
 
-def _named(name: str, params: Mapping[str, Any], data: Floats, k: int, seed: int) -> Any:
-    return make(name, k, seed, **params)
-
-
-Make = Callable[[Floats, int, int], FederatedClusterer]  # of rows, number of clusters, seed
-PEERS: dict[str, Make] = {
-    "Jigsaw": partial(_named, "jigsaw", {}),
-    "Jigsaw, detail=4": partial(_named, "jigsaw", {"detail": 4}),
-    "FeCA": partial(_named, "feca", {}),
-    "k-FED": partial(_named, "kfed", {}),
-    "M-Avg": partial(_named, "match", {}),
-    "DC-k-means": partial(_named, "dc", {}),
-    "MUFC": partial(_named, "mufc", {}),
-    "MUFC, seeds": _published_mufc,
-    "Jigsaw, 6 rounds": partial(_named, "jigsaw", {"n_rounds": 6}),
-    "Fed-Lloyd, 6 rounds": partial(_named, "lloyd", {"n_rounds": 5}),
-    "Fed-Lloyd, 21 rounds": partial(_named, "lloyd", {"n_rounds": 20}),
-    "FKM, 6 rounds": partial(_named, "lloyd", {"n_rounds": 5, "step": "kmeans"}),
-    "Centralized, 1 start": partial(_named, "central", {"n_init": 1}),
+PEERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "Jigsaw": ("jigsaw", {}),
+    "Jigsaw, detail=4": ("jigsaw", {"detail": 4}),
+    "FeCA": ("feca", {}),
+    "k-FED": ("kfed", {}),
+    "M-Avg": ("match", {}),
+    "DC-k-means": ("dc", {}),
+    "MUFC": ("mufc", {}),
+    "Jigsaw, 6 rounds": ("jigsaw", {"n_rounds": 6}),
+    "Fed-Lloyd, 6 rounds": ("lloyd", {"n_rounds": 5}),
+    "Fed-Lloyd, 21 rounds": ("lloyd", {"n_rounds": 20}),
+    "FKM, 6 rounds": ("lloyd", {"n_rounds": 5, "step": "kmeans"}),
+    "Centralized, 1 start": ("central", {"n_init": 1}),
 }
 
 
 def fit(dataset: str, split: str, label: str, seed: int) -> Row:
-    """Fit one method of :data:`PEERS` on one data set and split."""
-    data, clients = federation(dataset, split, seed)
-    method = PEERS[label](data, N_CLUSTERS[dataset], seed)
+    """Fit one method of :data:`PEERS`, or "MUFC, seeds", on one data set and split."""
+    (data, clients), k, least = federation(dataset, split, seed), N_CLUSTERS[dataset], best(dataset)
+    if label == "MUFC, seeds":
+        method: FederatedClusterer = _published_mufc(data, k, seed)
+    else:
+        name, params = PEERS[label]
+        method = make(name, k, seed, **params)
     started = process_time()
     method.fit(data, clients=clients)
     seconds = process_time() - started
+    local = method.labels_ if method.pools_data else method.predict(data, clients=clients)
+    induced = squared_distances(data, method.cluster_centers_, local).sum()
     return {
         "n_found": method.n_clusters_,
-        **ratios(method, data, clients, best(dataset)),
+        "ratio": method.inertia_ / least,
+        "ratio_local": float(induced) / least,
         "bytes_per_client": method.transcript_.bytes_up / len(np.unique(clients)),
         "rounds": method.n_iter_,
         "cpu_seconds": round(seconds, 3),
     }
-
-
-def ratios(
-    method: FederatedClusterer, data: Floats, clients: Ints, least: float
-) -> dict[str, float]:
-    """Return the objective relative to the least one, by nearest centers and by local labels."""
-    local = method.labels_ if method.pools_data else method.predict(data, clients=clients)
-    induced = squared_distances(data, method.cluster_centers_, local).sum()
-    return {"ratio": method.inertia_ / least, "ratio_local": float(induced) / least}
 
 
 def federation(name: str, split: str, seed: int) -> tuple[Floats, Ints]:
@@ -110,10 +101,12 @@ def federation(name: str, split: str, seed: int) -> tuple[Floats, Ints]:
     if name == "celltype":
         return _celltype()
     data = dataset(name)
-    kind, alpha = ("iid", 1.0) if split == "iid" else ("dirichlet", DIRICHLET[split])
+    kind, _, alpha = split.rstrip(")").partition("(")
     k = N_CLUSTERS[name]
     least = min(k, len(data.X) // (10 * N_CLIENTS))
-    clients = partition.split(kind, data.y, N_CLIENTS, rng=seed, alpha=alpha, min_size=least)
+    clients = partition.split(
+        kind, data.y, N_CLIENTS, rng=seed, alpha=float(alpha or 1), min_size=least
+    )
     return data.X, clients
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator, default_rng
 
-from fedjigsaw import Jigsaw, Privacy, datasets, partition
+from fedjigsaw import Jigsaw, Privacy, datasets, metrics, partition
 from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
+from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
 from reproduction.experiments.private_methods import METHODS, Problem
 from reproduction.studies import Floats, Ints, Row
 
@@ -25,6 +27,7 @@ WIDTHS = {  # standard deviation of a cluster, by number of columns
 }
 APART = 4.0  # standard deviations between centers, if some draw has them
 STARTS = 10  # of k-means without privacy
+AS_DEEP: dict[str, Any] = {"n_init": 1, "max_iter": 20, "patience": 0, "assign": "nearest"}
 SERVER_ROWS, SERVER_POINTS = 20, 100  # of each cluster, and spread over the bounds
 
 
@@ -60,6 +63,26 @@ def cost(
         centers = METHODS[method](Problem(parts, N_CLUSTERS, *told))
     seconds = round(perf_counter() - started, 3)
     return {"ratio": data.ratio(centers), "n_found": len(centers), "seconds": seconds}
+
+
+def projections(
+    dataset: str, n_clusters: int, releases: int, seed: int, epsilon: float | None = None
+) -> Row:
+    """Cluster features of length 1 once, by a share of a budget that several releases have.
+
+    They stand for projections: DeepFeCA would release centers in every round, for every head.
+    """
+    data, delta, privacy = datasets.load(dataset), 1e-6, None
+    if epsilon is not None:
+        share = epsilon_of(multiplier_for(epsilon, delta) * releases**0.5, delta)
+        privacy = Privacy(share, delta, BOUNDS, cells="own", insecure_seed=seed)
+    rows = data.X / np.linalg.norm(data.X, axis=1, keepdims=True)
+    sites = partition.split("iid", data.y, N_SITES, rng=0)
+    found = Jigsaw(n_clusters, random_state=seed, **AS_DEEP).fit(
+        rows, clients=sites, privacy=privacy
+    )
+    purity = metrics.purity(labels_true=data.y, labels_pred=found.labels_)
+    return {"n_found": found.n_clusters_, "purity": purity}
 
 
 @dataclass(frozen=True)

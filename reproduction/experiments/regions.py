@@ -19,7 +19,6 @@ from reproduction.studies import Floats, Ints, Row
 N_REGIONS = 10
 N_INIT = 1  # starts of k-means at a client: what is compared begins after that
 AUTO_CENTERS = 50  # of a region whose clients have 100, where their number is to be found
-DIRICHLET = {"iid": None, "dirichlet(0.3)": 0.3}
 FACTORS = (1, 2, 4)  # centers of a region for each cluster
 GROUPINGS = ("random", "alike")  # which clients are in a region: any, or those of like rows
 
@@ -59,9 +58,10 @@ def compared(
     n_clusters : None is as many as the data have; "auto" finds them.
     """
     draw, true_k = SETS[dataset]
-    data, alpha = draw(n_clients * rows_per_client), DIRICHLET[split]
-    kind = "iid" if alpha is None else "dirichlet"
-    clients = partition.split(kind, data.y, n_clients, rng=seed, alpha=alpha or 1.0, min_size=5)
+    data, (kind, _, alpha) = draw(n_clients * rows_per_client), split.rstrip(")").partition("(")
+    clients = partition.split(
+        kind, data.y, n_clients, rng=seed, alpha=float(alpha or 1), min_size=5
+    )
     run = _Run(Jigsaw(n_clusters or true_k, n_init=N_INIT, random_state=seed), data, clients)
     return run.found() if n_clusters else run.losses(true_k)
 

@@ -83,12 +83,16 @@ MAX_VALUE, MAX_TEXT = 300, 3000  # characters of a value in an error, and of an 
 
 
 class FedJigsawError(Exception):
-    """Base class of all errors that fedjigsaw raises on purpose. Their texts are never long."""
+    """Base class of all errors that fedjigsaw raises on purpose. Their texts are never long.
+
+    `parameter` is the name of the parameter that the error is about, if there is one.
+    """
 
     exit_code = 1
 
-    def __init__(self, *args: object) -> None:
+    def __init__(self, *args: object, parameter: str = "") -> None:
         super().__init__(*(shorten(a, MAX_TEXT) if isinstance(a, str) else a for a in args))
+        self.parameter = parameter
 
 
 class ParameterError(FedJigsawError, ValueError):
@@ -251,14 +255,19 @@ class IdentifierWarning(UserWarning):
     """No columns were named, and some look like identifiers, which are left out, or like codes."""
 
 
-def warn(message: str | Warning, category: type[Warning] | None = None) -> None:
+def warn(
+    message: str | Warning, category: type[Warning] | None = None, *, parameter: str = ""
+) -> None:
     """Warn, and point at the line that called the package, be it through scikit-learn's tools.
 
+    As an error does, the warning carries the name of the parameter that helps, if there is one.
     How many calls of functions lie between depends on the method, the engine and the entry point,
     so no fixed `stacklevel` is right.
     """
     _, level = calling_package("fedjigsaw", *SCIKIT_LEARN, "joblib", "contextlib")
-    warnings.warn(message, category, stacklevel=level)
+    made = message if isinstance(message, Warning) else (category or UserWarning)(message)
+    vars(made).setdefault("parameter", parameter)
+    warnings.warn(made, stacklevel=level)
 
 
 Told = dict[tuple[type[ClientsWarning], str], dict[str, str]]  # (kind, advice) -> client -> what

@@ -40,7 +40,8 @@ class Rule:
     def check(self, name: str, owner: str, value: object) -> None:
         """Raise a ParameterError if the value is not allowed for parameter `name` of `owner`."""
         if not self.accepts(value):
-            raise ParameterError(invalid(name, owner, self.allowed, repr(value)))
+            text = invalid(name, owner, self.allowed, repr(value))
+            raise ParameterError(text, parameter=name)
 
 
 def is_integer(value: object) -> bool:

@@ -111,7 +111,7 @@ def split(
 
 
 def register(function: F, *, name: str | None = None) -> F:
-    """Make a split of your own known by its name, to `compare`, `simulate` and ``--split``.
+    """Make a split of your own known by its name, to `compare` and ``--split``.
 
     Parameters
     ----------

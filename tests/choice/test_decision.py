@@ -83,7 +83,7 @@ class TestClusters:
 
 
 class TestNoStructure:
-    @pytest.mark.parametrize("seed", [1, 2])
+    @pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
     @pytest.mark.parametrize(
         "draw",
         [

@@ -119,6 +119,7 @@ class TestLabels:
             assert np.allclose(whole.cluster_centers_[:, 0], 0, atol=1)
             assert sorted(whole.cluster_centers_[:, 1].round()) == [0, 5]
 
+    @pytest.mark.slow
     def test_two_moons_are_joined_from_pieces(self):
         X, y = make_moons(2000, noise=0.05, random_state=0)
         found = fitted(X, shape="any")

@@ -23,7 +23,7 @@ def test_version(shell):
 
 
 def test_our_errors_are_one_line_and_a_code(shell, tmp_path):
-    done = shell("simulate", "--dataset", "s1", FEDJIGSAW_DATA="", FEDJIGSAW_CACHE=str(tmp_path))
+    done = shell("compare", "--dataset", "s1", FEDJIGSAW_DATA="", FEDJIGSAW_CACHE=str(tmp_path))
     assert done.returncode == 6
     assert done.stderr.startswith("Error: Data set 's1' not found")
     assert (done.stderr.count("\n"), done.stdout) == (1, "")

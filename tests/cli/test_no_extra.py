@@ -39,9 +39,9 @@ for line in sys.stdin:
 # commands that work without an extra, in an order in which they find their files; and others
 COMMANDS: dict[str, str | None] = {
     "methods": None,
-    "demo --rows demo.jsonl": None,
+    "demo": None,
     "data": None,
-    "simulate --dataset iris --clients 2 --runs 1": None,
+    "compare --dataset iris --clients 2": None,
     "compare a.csv b.csv -k 2": None,
     "stats a.csv -o a.stats": None,
     "stats b.csv -o b.stats": None,
@@ -58,14 +58,11 @@ COMMANDS: dict[str, str | None] = {
     "schema init a.csv b.csv -o schema.toml": None,
     "schema check a.csv --schema schema.toml": None,
     "schema apply a.csv --schema schema.toml -o a.parquet": None,
-    "schema json-schema": None,
     "privacy status a.csv": None,
     "privacy cells --epsilon 1 --rows 5000 --sites 10 --columns 2 -k 15": "privacy",
     "privacy set-limit a.csv --epsilon 4": "privacy",
     # options of commands that work without
     "demo -o demo.svg --force": "plots",
-    "compare a.csv b.csv -k 2 --html page.html": "report",
-    "inspect auto --picture k.png": "plots",
     "summarize a.csv -k 2 --epsilon 1 --bounds 0,20 --cells own -o c.summary": "privacy",
     "summarize a.xlsx -k 2 -o c.summary": "excel",
 }

@@ -3,14 +3,12 @@
 import json
 import re
 import shlex
-import tomllib
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from fedjigsaw.columns.json_schema import json_schema
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import BudgetError, DataError, FedJigsawError, ParameterError
 from fedjigsaw.io.schemas import load_schema
@@ -226,66 +224,3 @@ def test_bad_words_write_nothing(folder, run, words):
     with pytest.raises(FedJigsawError, match=BAD[words]):
         run(f"schema {words}")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-
-
-class TestJsonSchema:
-    """By a checker of our own for the few words of JSON Schema that are used."""
-
-    @staticmethod
-    def valid(value, rule):
-        if isinstance(rule, bool):
-            return rule
-        valid = TestJsonSchema.valid
-        kinds = {"object": dict, "array": list, "string": str, "number": (int, float)}
-        checks = [
-            "type" not in rule or isinstance(value, kinds[rule["type"]]),
-            "const" not in rule or value == rule["const"],
-            "enum" not in rule or value in rule["enum"],
-            "anyOf" not in rule or any(valid(value, r) for r in rule["anyOf"]),
-            all(valid(value, r) for r in rule.get("allOf", [])),
-        ]
-        if "if" in rule:
-            checks.append(
-                valid(value, rule.get("then" if valid(value, rule["if"]) else "else", True))
-            )
-        if isinstance(value, dict):
-            known, more = rule.get("properties", {}), rule.get("additionalProperties", True)
-            checks += [key in value for key in rule.get("required", [])]
-            checks += [valid(v, known.get(key, more)) for key, v in value.items()]
-            checks.append(len(value) >= rule.get("minProperties", 0))
-        if isinstance(value, list):
-            checks += [valid(v, rule.get("items", True)) for v in value]
-            checks.append(rule.get("minItems", 0) <= len(value) <= rule.get("maxItems", 10**9))
-        if isinstance(value, (int, float)):
-            checks.append(rule.get("minimum", value) <= value <= rule.get("maximum", value))
-        return all(checks)
-
-    def test_it_accepts_what_init_writes(self, folder, run):
-        run("schema init bern.csv -o schema.toml")
-        rule = json.loads(run("schema json-schema").output)
-        assert rule == json_schema()
-        toml = tomllib.loads((folder / "schema.toml").read_text())
-        as_editors_do = json.loads(json.dumps(toml, default=str))  # dates are texts
-        assert self.valid(as_editors_do, rule)
-        assert self.valid(json.loads(run("schema init bern.csv --json").output), rule)
-
-    @pytest.mark.parametrize(
-        "column",
-        [
-            {"kind": "numbre"},
-            {"kind": "category"},
-            {"kind": "number", "categories": ["a"]},
-            {"kind": "number", "range": [0]},
-            {"kind": "number", "weight": -1},
-            {"kind": "number", "format": "%d.%m.%Y"},
-            {"kind": "number", "color": "red"},
-            {"kind": "ordered", "categories": []},
-        ],
-    )
-    def test_it_refuses_what_the_program_refuses(self, column):
-        content = {"format": 1, "columns": {"x": column, "y": {"kind": "number"}}}
-        assert not self.valid(content, json_schema())
-        with pytest.raises(ParameterError):
-            Schema.from_dict(content)
-        assert self.valid({**content, "columns": {"y": {"kind": "number"}}}, json_schema())
-        assert not self.valid({"columns": content["columns"]}, json_schema())

@@ -197,7 +197,6 @@ class TestCommands:
             "summarize p.csv -k 3 -o x",
             "summarize b.csv -k 3 -o p --force",
             "assign b.csv --model model -o p.csv --force",
-            "inspect model --picture p --force",
         ):
             with pytest.raises(DataError, match="is a pipe"):
                 run(words)

@@ -71,6 +71,7 @@ WORDS = [f"word {i} of a text" for i in range(N)]
             ["A long sentence about somebody, who was seen here, again and again."] * N,
             "x",
         ),
+        ("ignore", [f"{letter}{i}" for letter in "ABCDEFGH" for i in range(25)] * 10, "diagnosis"),
         ("ignore", [""] * N, "x"),
         ("ignore", ["7.5"] * 4 + [""] * 56, "x"),
         ("ignore", pa.array([[1.0]] * N), "x"),

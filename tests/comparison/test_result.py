@@ -111,7 +111,7 @@ class TestMoreClustersThanAskedFor:
             "without large, which found more clusters than asked for and was not tested. "
             "All others that were tested are significantly worse"
         )
-        for text in (repr(found), found.to_latex(), found.to_markdown(), found._repr_html_()):
+        for text in (repr(found), found.to_latex(), found._repr_html_()):
             assert left_out in text
 
     def test_as_many_or_fewer_take_part(self):
@@ -136,7 +136,7 @@ class TestFailedWithASeed:
             "was not tested. All others that were tested are significantly worse (paired"
         )
         assert np.isnan(found.significance().loc["bad", "objective_ratio"])
-        for text in (repr(found), found.to_latex(), found.to_markdown(), found._repr_html_()):
+        for text in (repr(found), found.to_latex(), found._repr_html_()):
             assert left_out in text
             assert "All others are" not in text
 
@@ -200,14 +200,6 @@ class TestOtherForms:
         assert list(rows[0]) == found.frame.columns.tolist()
         assert [float(row["ari"]) for row in rows] == found.frame["ari"].tolist()
         assert rows[1]["method"] == HOSTILE
-
-    def test_markdown(self, found, tmp_path):
-        text = found.to_markdown(tmp_path / "table.md")
-        lines = [line for line in text.splitlines() if line.startswith("|")]
-        assert len(lines) == 6
-        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1
-        assert "**" in text
-        assert (tmp_path / "table.md").read_text() == f"{text}\n"
 
     def test_a_notebook_shows_names_as_text(self, found):
         html = found._repr_html_()

@@ -319,11 +319,6 @@ def test_options_may_be_stricter_only(start):
             start("counts = 'rounded'", **options)
 
 
-def test_a_site_with_a_wrong_policy_does_not_start(start):
-    with pytest.raises(ParameterError, match=r"policy\.toml has unknown keys: 'round'"):
-        start("round = 3")
-
-
 # --------------------------------------------------------------------------------- later rounds
 
 
@@ -507,3 +502,8 @@ def test_a_site_gives_up_when_the_server_no_longer_waits(monkeypatch):
     monkeypatch.setattr(Site, "answer", lambda self, question: time.sleep(60))
     with pytest.raises(LateError, match="within 0.1 s"):
         TimeLimitedSite(Site("a", Path("a.csv"))).answer(question(timeout=0.1))
+
+
+def test_a_site_with_a_wrong_policy_does_not_start(start):
+    with pytest.raises(ParameterError, match=r"policy\.toml has unknown keys: 'round'"):
+        start("round = 3")

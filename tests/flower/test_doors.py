@@ -130,13 +130,6 @@ def test_words_that_never_come_back_fill_no_memory(known):
     assert len(known.uses["bern"].hosts) == keys.MAX_PROCESSES
 
 
-def test_a_revocation_is_for_good(home):
-    assert members.revoke(home, "bern")
-    assert not members.revoke(home, "bern")
-    assert list(members.read_revoked(home)) == ["bern"]
-    assert Keys(home, {"bern": "a key"}).revoked == {"bern"}
-
-
 @pytest.mark.parametrize("content", ["", "[]", '{"bern": 1}', "[" * 100_000])
 def test_revocations_that_cannot_be_read_stop_the_server(home, content):
     (home / "revoked.json").write_text(content)

@@ -5,14 +5,6 @@ import pytest
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.flower import jobs, stopping
 
-
-def test_a_job_survives(tmp_path):
-    job = jobs.Job("feca", 4, {"refine": False}, 7, 2, 5.0, 0.0, ["bern"])
-    job.save(tmp_path)
-    assert jobs.Job.load(tmp_path) == job
-    assert job.make_method().get_params()["refine"] is False
-
-
 NO_OPTIONS = [
     *({"seed": seed} for seed in (-1, 2**53 + 1)),
     *({"timeout": seconds} for seconds in (0, float("inf"), 1e9)),

@@ -102,8 +102,7 @@ def test_intruders_get_nowhere(clinic, tmp_path):
     port = folders.SiteSettings.load(clinic.home / "bern").port
     # one who knows the authority, and has no key
     no_key = subprocess.Popen(
-        [sys.executable, "-c", "from flwr.supernode.cli import flower_supernode as main; main()",
-         "--superlink", f"127.0.0.1:{port}",
+        [Path(sys.executable).parent / "flower-supernode", "--superlink", f"127.0.0.1:{port}",
          "--host", "127.0.0.1", "--port", str(free_port()),
          "--root-certificates", clinic.home / "bern" / "ca.crt"],
         env=environment(tmp_path) | {"FEDJIGSAW_FOLDER": str(clinic.folder)},

@@ -9,8 +9,9 @@ import pytest
 from builders import write_table
 from fedjigsaw import FeCA, Guard, Jigsaw, sites
 from fedjigsaw.errors import ParameterError, QuorumError
-from fedjigsaw.flower import engine, records, tasks
+from fedjigsaw.flower import engine, job_tasks, records, tasks
 from fedjigsaw.flower.apps import client_app
+from fedjigsaw.flower.jobs import Job
 from fedjigsaw.flower.retries import RetryingEngine
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import Site, load_site
@@ -227,3 +228,15 @@ def test_a_place_where_labels_cannot_be_is_told_at_the_start(tmp_path, path, wor
     site = load_site({**options, "labels": str(tmp_path / path)})
     with pytest.raises(ParameterError, match=words):
         site.check()
+
+
+def test_the_tasks_of_a_job(apps):
+    job = Job("jigsaw", 4, scale=True, score=True, min_sites=4)
+    run = engine_of(apps)
+    job_tasks.before(run, job)
+    file, _ = federate(run)
+    found = job_tasks.after(run, job, file)
+    assert tuple(job_tasks.scores_from(found[job_tasks.SCORES])) == NAMES
+    named = replace(job, like=job_tasks.model_text(replace(file, ids=(7, 3, 5, 1), next_id=8)))
+    assert job_tasks.with_ids(file, named).cluster_ids == (7, 3, 5, 1)
+    assert job_tasks.with_ids(file, job).cluster_ids == (0, 1, 2, 3)

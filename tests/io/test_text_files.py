@@ -242,6 +242,7 @@ class TestBadInput:
         ('a,b\n1,"2\n3"\n' + "3,4\n" * 9, "row 1, column 'b': '2', and more lines"),
         ('a,b\n5,6\n1,"2\n' + "3,4\n" * 600_000 + '3,"\n3,4\n', "line 3: a quotation mark"),
         (f"a,b\n1,{LONG}\n", "t.csv: row 1"),
+        (f"a,b\n1,ü{LONG}\n".encode("cp1252"), "t.csv: row 1"),
         (f"a,{LONG}\n1,2\n", "t.csv: its first line"),
     )
 

@@ -23,6 +23,7 @@ from reproduction.experiments.audit import (
 RUNS = {"own": 120, "rounds": 120, "shared": 500, "site": 500}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", RUNS)
 def test_the_real_mechanism_is_within_its_promise_and_half_the_noise_is_not(mechanism):
     n = RUNS[mechanism]

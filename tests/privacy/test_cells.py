@@ -169,6 +169,7 @@ class TestTensors:
 
 
 class TestNumberOfClusters:
+    @pytest.mark.slow
     @pytest.mark.parametrize("epsilon", [1.0, 2.0])
     def test_noise_that_hides_clusters_makes_it_unsure(self, epsilon):
         for seed in range(4):

@@ -176,6 +176,7 @@ class TestColumns:
         sent = rounded_moments(rows, labels, 2)
         return sent.means, sent.counts
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("tell", "large"), [("guarded", 1), ("guarded", 1000), ("unscaled", 1)]
     )

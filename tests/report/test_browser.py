@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 import browser
-from fedjigsaw.report.compared import draw_comparison
 from fedjigsaw.report.page.build import build_report
-from fedjigsaw.report.page.comparison import comparison_page
 from fedjigsaw.report.page.render import render_page
 from fedjigsaw.report.page.run import read_run
-from fedjigsaw.report.page.view import Table
 from report_files import HOSTILE, write_run
 
 pytest.importorskip("websockets")
@@ -53,30 +50,7 @@ def pages(tmp_path_factory):
         paths[name].write_bytes(
             render_page(build_report(run, title=title, today=date(2026, 11, 16)))
         )
-    paths["comparison"] = tmp_path_factory.mktemp("comparison") / "compare.html"
-    paths["comparison"].write_bytes(render_page(comparison()))
     return paths
-
-
-def comparison():
-    """A comparison of two methods on files with hostile names."""
-    colors = {"Centralized": "#000000", "Jigsaw": "#0072B2"}
-    rows = [
-        {
-            "method": name,
-            "objective_ratio": 1.0 + i,
-            "bytes_per_client": 500 * (i + 1),
-            "purity": 0.9,
-            "nmi": 0.8,
-        }
-        for i, name in enumerate(colors)
-    ]
-    headings = ("method", "objective / pooled", "purity", "nmi", "bytes per client", "seconds")
-    lines = (("Jigsaw", "2", "0.9", "0.8", "1,000", "1"), ("k-FED", "1", "0.9", "0.8", "500", "1"))
-    return comparison_page(
-        Table(" ".join(HOSTILE), headings, lines), HOSTILE, draw_comparison(rows, colors),
-        facts={"methods": 2, "rows": 1}, today=date(2026, 11, 16),
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +66,7 @@ def tab(port):
     found.close()
 
 
-@pytest.mark.parametrize("name", ["plain", "hostile", "large", "comparison"])
+@pytest.mark.parametrize("name", ["plain", "hostile", "large"])
 def test_it_is_quiet_visible_and_fits(tab, pages, name):
     """No request but for the file, no complaint, no dialog; charts show; no sideways scrolling."""
     tab.show(1440).open(pages[name])
@@ -101,7 +75,7 @@ def test_it_is_quiet_visible_and_fits(tab, pages, name):
             tab.show(width, theme)
             assert tab.evaluate("document.documentElement.scrollWidth") <= width, theme
         n_charts = tab.evaluate(BOXES)
-        assert n_charts == 1 if name == "comparison" else n_charts > 20
+        assert n_charts > 20
         assert tab.evaluate(CUT) == []
     tab.evaluate("window.scrollTo(0, document.body.scrollHeight)")
     assert tab.requests == [pages[name].as_uri()]
@@ -150,7 +124,7 @@ def test_hostile_names_are_shown_as_text(tab, pages):
     assert tab.dialogs == []
 
 
-@pytest.mark.parametrize("name", ["plain", "comparison"])
+@pytest.mark.parametrize("name", ["plain"])
 @pytest.mark.parametrize("theme", THEMES)
 def test_axe_finds_nothing_serious(tab, pages, theme, name):
     tab.show(1440, theme).open(pages[name])

@@ -354,7 +354,7 @@ class TestPage:
         assert "49" not in re.findall(r"<bdi>(.*?)</bdi>", page)
 
     def test_fifty_clusters_of_a_hundred_columns(self, tmp_path):
-        """Small enough for a mail; seconds are measured by benchmarks/run.py."""
+        """Small enough for a mail, and made in seconds."""
         columns = [f"column {j}" for j in range(100)]
         clients = [f"site {i}" for i in range(12)]
         paths = write_run(tmp_path, k=50, columns=columns, clients=clients, levels=["a", "b"])

@@ -165,7 +165,6 @@ class TestProposal:
     def test_toml_and_schema_are_the_same(self, folder, schema):
         assert sites.propose_schema(folder / "bern.csv").schema == schema
         text = (folder / "schema.toml").read_text()
-        assert text.startswith("#:schema ./fedjigsaw-schema.json\n")
         assert "public knowledge" in text
         assert "about 20 % missing" in text
 

@@ -140,7 +140,5 @@ def test_a_column_without_numbers_is_told_to_need_a_schema(tmp_path):
     with pytest.raises(DataError, match=r"'seen': .* leave this column out .* schema init\)\.$"):
         sites.summarize(tmp_path / "t.csv", 1)
     (tmp_path / "t.csv").write_text("seen,age\n1,61\n2,50.5\n4,old\n")
-    with pytest.raises(
-        DataError, match=r"'age': 'old' .* leave this column out \(columns=...\)\.$"
-    ):
+    with pytest.raises(DataError, match=r"'age': 'old' .* leave this column out\.$"):
         sites.summarize(tmp_path / "t.csv", 1)

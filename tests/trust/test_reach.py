@@ -1,7 +1,6 @@
 """What liars cost the others, and honest sites: the bounds of the table in docs/security.md."""
 
 import importlib.util
-import json
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,10 @@ TOLD, ONE, THREE = liars.SETTINGS
 def rows(request):
     """The rows behind the table, ten seeds each; and a few cells of other seeds, computed now."""
     if request.param == "rows":
-        return liars.read(ROOT / "results" / "support.jsonl")
+        return liars.read(liars.RESULTS, "support")
     places = [("iris", "iid"), ("squares", "dirichlet:0.3"), ("breast_cancer", "dirichlet:0.3")]
     return [
-        json.loads(json.dumps(liars.cell(*place, setting, seed)))
+        liars.compute(liars.Cell(*place, *setting, seed))
         for place in places
         for setting in liars.SETTINGS
         for seed in (100, 101)
@@ -28,7 +27,7 @@ def rows(request):
 
 
 def values(rows, setting, key, splits=liars.LIED, *, honest):
-    own = [r for r in rows if liars.place_of(r)[2] == setting and r["split"] in splits]
+    own = [r for r in rows if liars.cell_of(r).setting == setting and r["split"] in splits]
     return liars.figures(own, key, honest=honest)
 
 
@@ -79,4 +78,4 @@ def test_a_lone_cluster_among_honest_sites_is_rare(rows):
 def test_the_page_shows_the_rows():
     page = (ROOT / "docs" / "security.md").read_text()
     shown = page.partition("<!-- reach -->\n")[2].partition("\n<!-- /reach -->")[0]
-    assert shown == "\n".join(liars.table(liars.read(ROOT / "results" / "support.jsonl")))
+    assert shown == liars.table(liars.read(liars.RESULTS, "support"))

@@ -3,7 +3,6 @@
 Findings travel in a model as tensors; the words are made from them where they are shown.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
@@ -191,18 +190,14 @@ class KFindings:
         """Return what a cluster is called."""
         return self.ids[i] if self.ids else int(i)
 
-    def advice(
-        self, columns: "tuple[str, ...] | None" = None, *, as_options: bool = False
-    ) -> list[str]:
+    def advice(self, columns: "tuple[str, ...] | None" = None) -> list[str]:
         """Say what else the clusters are like, and what helps.
 
         Parameters
         ----------
         columns : names of the columns.
-        as_options : whether parameters are spelled as options of commands, or else as in Python.
         """
         found = []
-        spell = _option if as_options else _argument
         long = np.flatnonzero(self.elongation >= LONG)
         if len(long) and len(self.elongation) > 1 and not self.shaped:
             times = f"up to {self.elongation.max():.0f} times as long as wide"
@@ -211,17 +206,16 @@ class KFindings:
                 them, pieces = "it", "it may be a piece of a bent cluster"
             found.append(
                 f"{_list([self.name(int(i)) for i in long])} elongated ({times}): nearest centers "
-                f"may cut {them}. {spell('shape', 'elongated')} labels rows by shapes of clusters."
+                f"may cut {them}. Set shape to elongated to label rows by shapes of clusters."
             )
             if Doubt.CRITERIA in self.doubts:
                 found.append(
-                    f"If {pieces}, {spell('shape', 'any')} joins those that have no valley between "
-                    "them."
+                    f"If {pieces}, set shape to any to join those that have no valley between them."
                 )
         if self.background >= BACKGROUND and not self.noisy and len(self.separation) > 1:
             found.append(
                 f"About {self.background:.0%} of the rows lie outside of all clusters. "
-                f"{spell('noise', True)} labels them -1."
+                "Set noise to true to label them -1."
             )
         if Doubt.COPIES in self.doubts:
             found.append(
@@ -231,25 +225,15 @@ class KFindings:
         if Doubt.STEPS in self.doubts:
             found.append("Leave out columns that mean nothing, or give them weight 0 in a schema.")
         if Doubt.LIMIT in self.doubts:
-            most = "-p max_clusters" if as_options else "max_clusters"
-            found.append(f"There may be more clusters: raise {most}, or give their number.")
+            found.append("There may be more clusters: raise max_clusters, or give their number.")
         if Doubt.COLUMNS in self.doubts:
             names = [columns[j] if columns else str(j) for j in self.columns[:MAX_NAMED]]
             more = f" and {len(self.columns) - MAX_NAMED} more" * (len(self.columns) > MAX_NAMED)
-            how = " (--columns)" if as_options else ""
             found.append(
                 f"Only these columns seem to have clusters: {', '.join(names)}{more}. Try them "
-                f"alone{how}, or give the others weight 0 in the schema."
+                "alone, or give the others weight 0 in the schema."
             )
         return found
-
-
-def _argument(name: str, value: str | bool) -> str:
-    return f"{name}={json.dumps(value) if isinstance(value, str) else value}"
-
-
-def _option(name: str, value: str | bool) -> str:
-    return f"-p {name}={value if isinstance(value, str) else json.dumps(value)}"
 
 
 def _list(clusters: list[int]) -> str:

@@ -1,7 +1,7 @@
 """Internal: the command line. Each command parses its options, calls a function, prints.
 
 Results go to standard output, everything else (progress, errors) to standard error, so that
-``fedjigsaw simulate --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.
+``fedjigsaw compare --json | jq`` works. Exit codes are those of :mod:`fedjigsaw.errors`.
 
 This module imports nothing heavy, so that `main` is there before anything can be interrupted.
 """
@@ -10,14 +10,13 @@ import atexit
 import gc
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
 started = False  # whether this process was started as the command
-words = sys.argv[1:]  # of the command that runs
+running: Any = None  # the command that runs
 
 
 def main() -> None:
@@ -42,7 +41,7 @@ def importing() -> Iterator[None]:
     before, collects = signal.getsignal(signal.SIGINT), gc.isenabled()
     gc.disable()
     if started:
-        quit_while_importing()
+        _on(signal.SIGINT, _quit)
     try:
         yield
     finally:
@@ -51,11 +50,6 @@ def importing() -> Iterator[None]:
             _on(signal.SIGINT, before)
         if collects:
             gc.enable()
-
-
-def quit_while_importing() -> None:
-    """End at once on Ctrl-C: only imports can be interrupted so far; there is nothing to undo."""
-    _on(signal.SIGINT, _quit)
 
 
 def __getattr__(name: str) -> Any:

@@ -25,13 +25,8 @@ COMMANDS = {
     "methods": (START, "catalog", "List the methods and their parameters."),
     "demo": (
         START,
-        "simulate",
+        "demo",
         "Run the methods of the paper on a generated data set: one table, one picture.",
-    ),
-    "simulate": (
-        EXPERIMENTS,
-        "simulate",
-        "Split a data set among clients, cluster it, and measure: mean and deviation over runs.",
     ),
     "compare": (
         EXPERIMENTS,
@@ -128,7 +123,9 @@ class Later(TyperCommand):
 
     def make_context(self, info_name: str | None, args: list[str], *more: Any, **named: Any) -> Any:
         """Parse the words that follow the name of the command."""
-        cli.words = [str(self.name), *args]
+        cli.running = self.command
+        for word in args:
+            cli.running = getattr(cli.running, "commands", {}).get(word, cli.running)
         return self.command.make_context(info_name, args, *more, **named)
 
 

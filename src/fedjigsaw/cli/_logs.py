@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from fedjigsaw._signals import stopped_by_signals
 from fedjigsaw.cli._config import PANEL
 from fedjigsaw.cli._shared import choice, err, out, say
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
@@ -81,6 +82,20 @@ class Screen:
             out.file.flush()
         else:
             say(line)
+
+    @property
+    def sinks(self) -> dict[str, Any]:
+        """What a server or a site needs to print and to write its log."""
+        return {"show": self.show, "log": self.log, "style": self.style}
+
+    @contextmanager
+    def running(self, part: str) -> Iterator[None]:
+        """Run a part until a signal ends it, and say so."""
+        with self.errors(), stopped_by_signals(in_background=True):
+            try:
+                yield
+            except KeyboardInterrupt:
+                self.show(f"The {part} has ended.", "ended")
 
     @contextmanager
     def errors(self) -> Iterator[None]:

@@ -17,8 +17,9 @@ import typer
 from rich import markup
 from rich.console import Console
 
-from fedjigsaw import errors
+from fedjigsaw import cli, errors
 from fedjigsaw._steps import listening
+from fedjigsaw.cli._declared import parameters as declared
 from fedjigsaw.errors import DataError, ParameterError, unwritable
 from fedjigsaw.io.regular import check_regular
 from fedjigsaw.kernels.compiled import COMPILING, on_compiling
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 T = TypeVar("T")
+OTHER_NAMES = {  # parameters of functions and methods that commands call by another name
+    "clusterer": "method",
+    "date_formats": "date_format",
+    "factors": "factor",
+    "levels": "map",
+    "min_rows": "min_cluster_size",
+    "missing_in": "missing",
+    "n_rounds": "rounds",
+    "names": "rename",
+    "random_state": "seed",
+    "replace": "force",
+}
 
 # a pipe has no width, and numbers must not be cut
 PIPE_WIDTH = 140 if "COLUMNS" not in os.environ else None
@@ -40,18 +53,29 @@ WARNINGS = tuple(
 
 def print_error(error: Exception) -> None:
     """Print an error of fedjigsaw as one line."""
-    err.print(f"[bold red]Error:[/] {escape(_in_own_words(str(error)))}")
+    err.print(f"[bold red]Error:[/] {escape(_with_option(error))}")
 
 
-def _in_own_words(text: str) -> str:
-    """Return a message in the words of the command that is running."""
-    if not any(part in text for part in ("=", "Changes.", "lient")):
-        return text
-    from fedjigsaw.cli import words
-    from fedjigsaw.cli._spelling import as_options, as_sites, command_of
+def _with_option(told: object) -> str:
+    """Return a message, and the option of the running command that sets its parameter."""
+    option = option_of(getattr(told, "parameter", ""))
+    return f"{told} ({option})" if option and option not in str(told) else str(told)
 
-    command = command_of(words)
-    return as_options(as_sites(text, command, words), command, words)
+
+def option_of(parameter: str) -> str:
+    """Return the option of the running command for a parameter; empty if it has none."""
+    if not parameter or cli.running is None:
+        return ""
+    own = {name.lstrip("-"): one.opts[0] for one in declared(cli.running) for name in one.opts}
+    called = OTHER_NAMES.get(parameter, parameter).replace("_", "-")
+    if called in own:
+        return f"option {own[called]}"
+    from fedjigsaw.methods import CLUSTERERS
+
+    of_methods = any(parameter in entry.cls.rules for entry in CLUSTERERS.values())
+    if of_methods and "param" in own:
+        return f"option -p {parameter}=..."
+    return f"option -s {parameter}=..." if "set" in own else ""
 
 
 def cluster_count(text: str | int) -> int | str:
@@ -82,14 +106,12 @@ CLUSTERS = typer.Option(
 )
 
 
-def clusters_by_head(
-    words: str, parser: Callable[[str], Any] = cluster_counts, panel: str | None = None
-) -> Any:
+def clusters_by_head(words: str, panel: str | None = None) -> Any:
     """Return the option -k for a network, where each head may have its own number of clusters."""
     return typer.Option(
         "-k",
         "--n-clusters",
-        parser=parser,
+        parser=cluster_counts,
         metavar="K",
         help=f"{words}; for several heads: 300,300,300.",
         rich_help_panel=panel,
@@ -191,14 +213,6 @@ def track(items: Iterable[T], label: str) -> Iterator[T]:
     """Show progress over a list and the time left; only on a terminal."""
     with progress_bar() as progress:
         yield from progress.track(list(items), description=label)
-
-
-@contextmanager
-def count_steps(label: str, total: int) -> Iterator[Callable[[], object]]:
-    """Show progress over steps that end in any order."""
-    with progress_bar() as progress:
-        task = progress.add_task(label, total=total)
-        yield lambda: progress.advance(task)
 
 
 @contextmanager
@@ -335,7 +349,7 @@ def warnings_shown(*, but: Sequence[type[Warning]] = ()) -> Iterator[None]:
             yield
         finally:
             shown = [w for w in caught if issubclass(w.category, WARNINGS)]
-            for text in dict.fromkeys(_in_own_words(str(w.message)) for w in shown):
+            for text in dict.fromkeys(_with_option(w.message) for w in shown):
                 err.print(f"[yellow]Warning:[/] {escape(text)}")
     for other in caught:
         if other not in shown:

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from fedjigsaw import partition
-from fedjigsaw.cli._comparing import Report, Task, parse_epsilons, report_costs, report_methods
+from fedjigsaw.cli._comparing import (
+    PictureFlag,
+    SeedFlag,
+    about_k,
+    about_privacy,
+    chosen_methods,
+    costs_in_words,
+    drawable,
+    parse_epsilons,
+    print_table,
+    values_of,
+)
 from fedjigsaw.cli._options import (
     PRIVACY,
     BoundsOption,
@@ -36,17 +46,20 @@ from fedjigsaw.cli._shared import (
     parse_params,
     print_json,
     split_names,
+    track,
     warnings_shown,
 )
-from fedjigsaw.cli.report import check_page
-from fedjigsaw.cli.simulate import MethodFlag, PictureFlag, SeedFlag, drawable, print_table
+from fedjigsaw.comparison.comparing import run
 from fedjigsaw.comparison.files import default_columns, pool_files, standard_scaler
 from fedjigsaw.comparison.problems import Problem, deal_dataset, fixed
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.tables import Tally
 from fedjigsaw.report import pictures
+from fedjigsaw.report.latex import escaped
 from fedjigsaw.sites.preparation import scale as scale_rows
+from fedjigsaw.sites.preparation import scale_bounds
 
 app = typer.Typer()
 RUNS = 5  # with --epsilon
@@ -57,8 +70,8 @@ Epsilons = Annotated[
     typer.Option(
         "--epsilon",
         metavar="E,E,...",
-        help="Show what differential privacy costs instead of comparing methods: cluster without "
-        "noise, then so that, with or without any one row, any set of results is at most e^E times "
+        help="Show what differential privacy costs instead of comparing methods: jigsaw without "
+        "noise, and so that, with or without any one row, any set of results is at most e^E times "
         "as likely, plus --delta. Nothing leaves this machine, so the noise is seeded (--seed), "
         "and the study can be repeated. Example: --epsilon 0.5,1,2,4",
         rich_help_panel=PRIVACY,
@@ -78,8 +91,10 @@ SplitFlag = Annotated[
     str | None,
     typer.Option(
         **choice(partition.SPLITS),
-        help="--dataset: how to split rows among clients, as in `simulate`; in place of "
-        "column, give one file per site. Default: dirichlet.",
+        help="--dataset: how to split rows among clients: evenly (iid), in random proportions of "
+        "each class (dirichlet), a few blocks of one class each (shards), at random in very "
+        "different sizes (quantity), another region for each client (features), or by a column of "
+        "a file (column). Default: dirichlet.",
     ),
 ]
 
@@ -136,6 +151,14 @@ def compare_methods(
             "Example: --mix 0.2",
         ),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            help="--split column: the column that tells who holds each row. --split features: the "
+            "column whose values decide. Default: the direction in which rows vary most. "
+            "Example: --by hospital"
+        ),
+    ] = None,
     columns: Annotated[
         str | None,
         typer.Option(
@@ -167,7 +190,13 @@ def compare_methods(
         ),
     ] = False,
     decimal: Decimal = None,
-    method: MethodFlag = None,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Run this method; repeat it for several. `fedjigsaw methods` lists them. "
+            "Default: all that support K. Example: --method feca --method jigsaw"
+        ),
+    ] = None,
     param: ParamFlag = None,
     seed: SeedFlag = 0,
     epsilon: Epsilons = None,
@@ -177,13 +206,6 @@ def compare_methods(
     cells: CellsOption = None,
     runs: Runs = None,
     picture: PictureFlag = Path("compare.png"),
-    html: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write a page for a browser, which needs no network and no script. "
-            "Example: --html compare.html"
-        ),
-    ] = None,
     latex: Annotated[
         Path | None,
         typer.Option(
@@ -217,9 +239,7 @@ def compare_methods(
     Example: fedjigsaw compare bern.csv lyon.parquet oslo.csv --columns age,dose --scale -k 4
     """
     drawn = drawable(context, picture)
-    check_outputs(drawn, html, latex, csv, force=force, inputs=files or [])
-    if html is not None:
-        check_page(html)
+    check_outputs(drawn, latex, csv, force=force, inputs=files or [])
     if caption is not None and latex is None:
         raise ParameterError("--caption is for --latex FILE.")
     _check_source(files, dataset, split, k)
@@ -235,7 +255,7 @@ def compare_methods(
     else:
         chosen: dict[str, Any] = {"label": label, "columns": split_names(columns)}
         own = {"alpha": alpha, "min_size": min_size, "shards_per_client": shards, "mix": mix}
-        chosen |= {option: value for option, value in own.items() if value is not None}
+        chosen |= {name: value for name, value in [*own.items(), ("by", by)] if value is not None}
         problem, skipped = deal_dataset(str(dataset), clients, split=split or SPLIT, **chosen), 0
         if k is None and not problem.has_classes:
             raise ParameterError(NO_NUMBER)
@@ -243,26 +263,42 @@ def compare_methods(
     scaler = standard_scaler(data.X, names) if files and scale else None
     n_rows = len(data.X)  # public here, where nothing leaves
     made = [make_privacy(names, each, delta, bounds, unit, cells, rows=n_rows) for each in epsilons]
-    promises = [promise for promise in made if promise is not None]
+    promises = [scale_bounds(promise, scaler) for promise in made if promise is not None]
     problem = replace(problem, data=replace(data, X=scale_rows(data.X, scaler)))
     seeds = range(seed, seed + (runs or (RUNS if promises else 1)))
-    task = Task(problem, k or data.n_clusters, seeds, parse_params(param), scaler, skipped, caption)
+    n_sites = len(set(problem.clients(seed).tolist()))
+    k = k or data.n_clusters
+    contenders = chosen_methods(method, parse_params(param), k, promises, len(names), n_sites)
+    about = f" ({problem.split})" if problem.split else ""
+    rows_in_words = describe_rows(n_rows, skipped)
+    title = f"{data.name}: {counted(n_sites, 'site')}{about}, {rows_in_words}, k = {k}"
+    title += f", delta = {promises[0].delta:g}" if promises else ""
+    follow = partial(track, label="Methods" if len(seeds) == 1 else "Runs")
     with compiling_told():
-        report = report_costs(task, promises, method) if promises else report_methods(task, method)
+        found = run(contenders, problem, seeds, track=follow, title=title)
+    marked, values = found.table(), values_of(found)
+    shown = marked.with_marks()
+    heading = f"{shown.caption} (k-means by {found.rows[0]['backend']})"
+    tex = "" if latex is None else marked.as_latex(caption or escaped(heading))
     results = {
-        "Picture": (drawn, pictures.render(report.draw(), drawn.suffix) if drawn else b""),
-        "Page": (html, b"" if html is None else _page(report, task)),
-        "LaTeX": (latex, f"{report.latex}\n".encode()),
-        "CSV": (csv, f"{report.csv}\n".encode()),
+        "Picture": (drawn, pictures.render(found.plot(), drawn.suffix) if drawn else b""),
+        "LaTeX": (latex, f"{tex}\n".encode()),
+        "CSV": (csv, f"{found.to_csv()}\n".encode()),
     }
     written = {what: (path, content) for what, (path, content) in results.items() if path}
     for path, content in written.values():
         write_whole(path, content, replace=force)
+    notes = [*marked.all_notes("*"), *about_k(found), *costs_in_words(found)]
+    if promises:
+        notes += about_privacy(promises[0], problem.data.X, scaler, k)
+    elif k == "auto" and not method:
+        notes.append("With -k auto, only methods that find the number of clusters take part.")
     if as_json:
-        print_json({**report.content, "skipped": skipped, "picture": drawn and str(drawn)})
+        values |= {"notes": notes, "skipped": skipped, "picture": drawn and str(drawn)}
+        print_json(values)
         return
-    print_table(report.table)
-    for line in report.notes:
+    print_table(replace(shown, caption=heading))
+    for line in notes:
         out.print(escape(line))
     for what, (path, _) in written.items():
         out.print(f"{what}: {escape(str(path))}")
@@ -302,20 +338,3 @@ def _pool(
         opener=partial(open_data_file, decimal=decimal),
     )
     return Problem(data, fixed(ids), label is not None, columns=names)
-
-
-def _page(report: Report, task: Task) -> bytes:
-    """Return the comparison as a page for a browser."""
-    from fedjigsaw.report.page.comparison import comparison_page
-    from fedjigsaw.report.page.render import render_page
-
-    facts = {
-        "methods": len({row["method"] for row in report.content["rows"]}),
-        "rows": len(task.problem.data.X),
-        "sites": task.n_sites,
-        "columns": task.problem.data.X.shape[1],
-    }
-    today = datetime.now(UTC).date()
-    notes = dict.fromkeys([*report.content["findings"], *report.notes])
-    page = comparison_page(report.table, list(notes), report.draw(), facts=facts, today=today)
-    return render_page(page)

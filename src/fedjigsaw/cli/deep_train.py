@@ -54,15 +54,6 @@ OPTIONS = {  # settings of DeepFeCA that have an option of their own
 }
 
 
-def head_sizes(text: str) -> int | list[int]:
-    """Parse one number of clusters >= 2, or one for each head of a network: "300,300"."""
-    parts = text.split(",")
-    if not all(part.strip().isdecimal() and int(part) > 1 for part in parts):
-        raise typer.BadParameter(f"{text!r} is not a number >= 2, nor several as in 300,300.")
-    sizes = [int(part) for part in parts]
-    return sizes if len(sizes) > 1 else sizes[0]
-
-
 def train(
     context: typer.Context,
     data: Data,
@@ -118,7 +109,7 @@ def train(
             rich_help_panel=TRAINING,
         ),
     ] = None,
-    k: Annotated[Any, clusters_by_head("Number of clusters", head_sizes, TRAINING)] = "10",
+    k: Annotated[Any, clusters_by_head("Number of clusters", TRAINING)] = "10",
     rounds: Annotated[
         int, typer.Option(min=1, help="Rounds of training.", rich_help_panel=TRAINING)
     ] = 150,

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from fedjigsaw.cli import _light
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings
-from fedjigsaw.cli._logs import JsonLogs, LogFormat, LogLevel, MetricsPort
+from fedjigsaw.cli._logs import JsonLogs, LogFormat, LogLevel, MetricsPort, Screen
 
 
 def server(
@@ -38,15 +37,11 @@ def server(
 
     Example: fedjigsaw federation server clinic
     """
-    from fedjigsaw.flower import checks
+    from fedjigsaw.flower import checks, serving
 
     if check_config:
         print_settings(context, checks.check_server(folder, listen), as_json=as_json)
         return
-    _light.run(
-        "server",
-        folder=str(folder),
-        listen=listen,
-        screen=["json" if as_json else log_format, log_level],
-        metrics_port=metrics_port,
-    )
+    screen = Screen("json" if as_json else log_format, log_level)
+    with screen.running("server"):
+        serving.serve(folder, listen=listen, **screen.sinks, metrics_port=metrics_port)

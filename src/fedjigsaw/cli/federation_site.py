@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from fedjigsaw._signals import stopped_by_signals
-from fedjigsaw.cli import _light
 from fedjigsaw.cli._config import CheckConfigFlag, ConfigOption, print_settings, was_given
 from fedjigsaw.cli._logs import JsonLogs, LogFormat, LogLevel, MetricsPort, Screen
 from fedjigsaw.cli._options import (
@@ -175,20 +173,9 @@ def site(
         return
     name, log_format = checks.site_name(folder), "json" if as_json else log_format
     screen = Screen(log_format, log_level, name)
-    with screen.errors(), stopped_by_signals(in_background=True):
-        try:
-            options = _options(context)
-            policy = serving.check_site(folder, options, screen.show)
-            _light.run(
-                "site",
-                folder=str(folder),
-                options=options,
-                methods=policy.methods,
-                screen=[log_format, log_level, name],
-                metrics_port=metrics_port,
-            )
-        except KeyboardInterrupt:  # while data are checked
-            screen.show("The site has ended.", "ended")
+    with screen.running("site"):
+        options = _options(context)
+        serving.serve_site(folder, options, **screen.sinks, metrics_port=metrics_port)
 
 
 def _options(context: typer.Context) -> dict[str, Any]:

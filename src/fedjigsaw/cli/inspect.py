@@ -6,13 +6,11 @@ from typing import Annotated, Any
 
 import typer
 
-from fedjigsaw.cli._shared import ForceFlag, JsonFlag, check_outputs, escape, out, print_json
+from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
 from fedjigsaw.cli.journal import show_journal
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.errors import MessageError, ParameterError, counted, quote_names
+from fedjigsaw.errors import MessageError, counted, quote_names
 from fedjigsaw.io import formats
-from fedjigsaw.io.atomic import write_whole
-from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.regular import ending
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.kernels.scaling import Scaler
@@ -34,37 +32,26 @@ def inspect(
             "schema.toml."
         ),
     ],
-    picture: Annotated[
-        Path | None,
-        typer.Option(
-            help="For a model made with `-k auto`: draw how k was chosen. Default: no picture. "
-            "Example: --picture k.svg"
-        ),
-    ] = None,
     everything: Annotated[
         bool,
         typer.Option(
             "--all", help=f"Show every center and column. Default: the first {MAX_SHOWN}."
         ),
     ] = False,
-    force: ForceFlag = False,
     as_json: JsonFlag = False,
 ) -> None:
     """Show what is in a file, and what could be inferred from it.
 
     Example: fedjigsaw inspect bern.summary
     """
-    check_outputs(picture, force=force, inputs=[file])
     if is_journal(file):
-        show_journal(file, picture, as_json)
+        show_journal(file, as_json)
         return
     if ending(file) == ".toml":
         _show_schema(load_schema(file), as_json)
         return
     content: formats.Content | Scaler
     content = formats.load_scaler(file) if formats.is_scaler(file) else formats.load_any(file)
-    if picture is not None:
-        _draw_k_curve(content, file, picture, replace=force)
     if as_json and shown_bytes(content) > MAX_JSON:
         raise MessageError(
             f"{file} has too many numbers to print as JSON: at most {MAX_JSON // 8:,}. "
@@ -101,17 +88,3 @@ def _values(content: formats.Content | Scaler, file: Path, lines: list[str]) -> 
     except MessageError as error:
         raise formats.error_in(file, error) from error
     return {"file": str(file), "bytes": file.stat().st_size, **found, "lines": lines}
-
-
-def _draw_k_curve(
-    content: formats.Content | Scaler, file: Path, picture: Path, *, replace: bool
-) -> None:
-    from fedjigsaw.report import pictures
-
-    if not isinstance(content, ModelFile):
-        raise ParameterError(
-            f"--picture shows how k was chosen for a model; {file} is not a model."
-        )
-    pictures.check_format(picture.suffix)
-    figure = pictures.k_curve(content.model)
-    write_whole(picture, pictures.render(figure, picture.suffix), replace=replace)

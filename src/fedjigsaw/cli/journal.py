@@ -8,17 +8,15 @@ import typer
 from rich.table import Table
 
 from fedjigsaw.cli._shared import escape, out, print_json
-from fedjigsaw.errors import MessageError, ParameterError
+from fedjigsaw.errors import MessageError
 from fedjigsaw.privacy.journal import last_hash, read
 from fedjigsaw.privacy.ledger import LIMIT, RELEASED, SPENT
 
 MAX_TEXT = 300
 
 
-def show_journal(path: Path, picture: Path | None, as_json: bool) -> None:
+def show_journal(path: Path, as_json: bool) -> None:
     """Show every record of a journal and whether the chain holds; exit code 4 if it does not."""
-    if picture is not None:
-        raise ParameterError(f"--picture shows how k was chosen for a model; {path} is a journal.")
     records, problems = [], []
     for record, problem in read(path):
         if record is not None:

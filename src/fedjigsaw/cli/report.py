@@ -54,11 +54,15 @@ def report(
     """
     paths = [model, *(files or [])]
     check_outputs(output, force=force, inputs=paths)
-    check_page(output)
+    if ending(output) not in (".html", ".htm"):
+        raise ParameterError(
+            f"A page is HTML: its name must end in .html; got {output}. A browser prints it to PDF."
+        )
     from fedjigsaw.report.page.build import build_report
-    from fedjigsaw.report.page.render import render_page
+    from fedjigsaw.report.page.render import check_installed, render_page
     from fedjigsaw.report.page.run import read_run
 
+    check_installed()
     run = read_run(paths)
     page = render_page(build_report(run, title=title, today=datetime.now(UTC).date()))
     write_whole(output, page, replace=force)
@@ -68,14 +72,3 @@ def report(
         return
     text = f"{counted(len(run.model.clients), 'site')}, {counted(run.k, 'cluster')}"
     out.print(f"{text} -> {escape(str(output))} ({len(page):,} bytes)")
-
-
-def check_page(output: Path) -> None:
-    """Check, before the work starts, that a page can be written to this file."""
-    from fedjigsaw.report.page.render import check_installed
-
-    if ending(output) not in (".html", ".htm"):
-        raise ParameterError(
-            f"A page is HTML: its name must end in .html; got {output}. A browser prints it to PDF."
-        )
-    check_installed()

@@ -1,4 +1,4 @@
-"""Commands about the schema that all sites share: schema init, check, apply, json-schema."""
+"""Commands about the schema that all sites share: schema init, check, apply."""
 
 import shlex
 from dataclasses import asdict
@@ -21,7 +21,6 @@ from fedjigsaw.cli._shared import (
     out,
     print_json,
 )
-from fedjigsaw.columns.json_schema import json_schema
 from fedjigsaw.columns.schema import FORMAT_CODES, IGNORE
 from fedjigsaw.errors import DataError, ParameterError, counted, quote_names
 from fedjigsaw.io.atomic import write_whole
@@ -221,22 +220,6 @@ def apply_(
         print_json({"file": str(output), **asdict(done)})
         return
     _print_applied(done, output)
-
-
-@app.command(name="json-schema")
-def json_schema_(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, as this command does in any case.")
-    ] = False,
-) -> None:
-    """Print a JSON Schema of schema files, for completion and checks in editors.
-
-    Schema files name it in their first line. Editors with TOML support (Taplo, Even Better TOML)
-    read it from there.
-
-    Example: fedjigsaw schema json-schema > fedjigsaw-schema.json
-    """
-    print_json(json_schema())
 
 
 def _open(path: Path, decimal: str | None) -> DataTable:

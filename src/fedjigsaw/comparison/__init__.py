@@ -1,7 +1,7 @@
 """Compare methods on the same data, the same clients and the same seeds.
 
 :func:`compare` fits every method with every seed, measures it, and returns a :class:`Comparison`:
-a tidy table with a picture, and tables for LaTeX, Markdown and CSV. The command ``compare`` does
+a tidy table with a picture, and tables for LaTeX and CSV. The command ``compare`` does
 the same with files.
 """
 

@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -183,7 +184,11 @@ def _run_once(
     row: Row = {"method": contender.label, "params": dict(contender.params), "seed": seed}
     try:
         method = contender.copy(seed)
-        row |= fit_and_measure(method, data, ids)
+        privacy = contender.privacy
+        if privacy is not None:
+            row["epsilon"] = privacy.epsilon
+            privacy = replace(privacy, insecure_seed=seed)
+        row |= fit_and_measure(method, data, ids, privacy=privacy)
         of_k = number_values(method.model_.with_feature_names(columns))
     except Exception as error:
         if on_error == "raise" or (first and isinstance(error, CONFIGURATION_ERRORS)):
@@ -246,7 +251,9 @@ def _is_reference(contender: Contender) -> bool:
     """Whether a method is what others are relative to: pooled k-means as it is by default."""
     from fedjigsaw.methods.central import CentralKMeans
 
-    plain = all(name in COMMON for name in changed(contender.estimator))
+    plain = contender.privacy is None and all(
+        name in COMMON for name in changed(contender.estimator)
+    )
     return plain and type(contender.estimator) is CentralKMeans
 
 

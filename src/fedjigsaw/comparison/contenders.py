@@ -15,6 +15,7 @@ from fedjigsaw.parameters import is_integer
 
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.privacy.guarantee import Privacy
 
 COMMON = ("n_clusters", "random_state")  # parameters that every method has
 
@@ -29,6 +30,7 @@ class Contender:
     name : its name in the table of methods, or that of its class.
     params : its own parameters that are not at their defaults.
     estimator : never fitted; every run fits a copy.
+    privacy : the promise of every run, whose noise has the seed of the run; None has no noise.
     """
 
     label: str
@@ -36,6 +38,7 @@ class Contender:
     name: str
     params: Mapping[str, Any]
     estimator: FederatedClusterer
+    privacy: Privacy | None = None
 
     @property
     def pools_data(self) -> bool:
@@ -79,7 +82,7 @@ def contenders(methods: Any, n_clusters: int | str | None) -> list[Contender]:
     made = [(label, _estimator(given, n_clusters)) for label, given in _listed(methods)]
     found = [_contender(label, estimator) for label, estimator in made]
     given = [label is not None for label, _ in made]
-    return _with_own_colors(_with_own_labels(found, given))
+    return with_own_colors(_with_own_labels(found, given))
 
 
 def named(params: Mapping[str, Mapping[str, Any]], n_clusters: int | str) -> list[Contender]:
@@ -243,7 +246,7 @@ def _with_own_labels(found: list[Contender], given: Sequence[bool]) -> list[Cont
     return found
 
 
-def _with_own_colors(found: list[Contender]) -> list[Contender]:
+def with_own_colors(found: list[Contender]) -> list[Contender]:
     """Give every method a color of its own: that of the table to the first that has it."""
     taken = {contender.color for contender in found}
     spare = [color for color in COLORS if color not in taken] or list(COLORS)

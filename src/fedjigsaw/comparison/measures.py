@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fedjigsaw import metrics
-from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._typing import Floats
 from fedjigsaw.datasets import Dataset
-from fedjigsaw.errors import FewerClustersWarning, UncertainNumberWarning
+from fedjigsaw.errors import (
+    ClippedRowsWarning,
+    FewerClustersWarning,
+    NoiseWarning,
+    NoisySummaryWarning,
+    UncertainNumberWarning,
+)
 from fedjigsaw.io.rows import Row
 from fedjigsaw.kernels.compiled import on_compiling
 from fedjigsaw.privacy import Privacy
@@ -21,10 +27,14 @@ from fedjigsaw.privacy import Privacy
 if TYPE_CHECKING:
     from fedjigsaw.base import FederatedClusterer
 
-MEASURED = (
-    "n_found", "confidence", "l2", "mse", "purity", "nmi", "ari", "inertia", "ratio",
-    "bytes_per_client", "seconds",
-)  # fmt: skip
+# what the number of clusters, its confidence and the objective in a row say
+TOLD_BY_ROWS = (
+    ClippedRowsWarning,
+    FewerClustersWarning,
+    NoiseWarning,
+    NoisySummaryWarning,
+    UncertainNumberWarning,
+)
 LONG = 10.0  # seconds, beside which those of loading libraries are few
 OF_CLASSES = ("ari", "nmi", "purity")  # measures that need the true class of each row
 
@@ -33,7 +43,6 @@ def fit_and_measure(
     method: FederatedClusterer,
     data: Dataset,
     clients: Any,
-    used: Ints | slice = slice(None),
     *,
     privacy: Privacy | None = None,
 ) -> dict[str, Any]:
@@ -43,13 +52,12 @@ def fit_and_measure(
 
     Parameters
     ----------
-    clients : client id of each row that is used.
-    used : which rows of `data` the clients hold; all by default.
+    clients : client id of each row.
     privacy : differential privacy for each client; none by default.
     """
-    seconds, was_first = _timed_fit(method, data.X[used], clients, privacy)
+    seconds, was_first = _timed_fit(method, data.X, clients, privacy)
     if was_first:
-        seconds, _ = _timed_fit(method, data.X[used], clients, privacy)
+        seconds, _ = _timed_fit(method, data.X, clients, privacy)
     n_clients = len(np.unique(clients))
     return {**standard_measures(method, data, n_clients), "seconds": seconds}
 
@@ -61,10 +69,9 @@ def _timed_fit(
     compiled: list[None] = []
     loaded = len(sys.modules)
     with on_compiling(lambda: compiled.append(None)), warnings.catch_warnings():
-        # the row says how many clusters were found, and how sure that is; a warning per run would
-        # hide everything else
-        warnings.simplefilter("ignore", FewerClustersWarning)
-        warnings.simplefilter("ignore", UncertainNumberWarning)
+        # a warning for every run would hide everything else
+        for kind in TOLD_BY_ROWS:
+            warnings.simplefilter("ignore", kind)
         started = perf_counter()
         method.fit(X, clients=clients, privacy=privacy)
         seconds = perf_counter() - started
@@ -73,8 +80,7 @@ def _timed_fit(
 
 def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int) -> dict[str, Any]:
     """Measure a fitted method; `l2` and `mse` only where the true centers are known."""
-    whole = len(method.labels_) == len(data.X)
-    labels = method.labels_ if whole else method.predict(data.X)
+    labels = method.labels_
     numbers: dict[str, Any] = {"n_found": method.n_clusters_}
     if data.centers is not None:
         numbers["l2"] = metrics.center_l2(method.cluster_centers_, data.centers)
@@ -88,13 +94,6 @@ def standard_measures(method: FederatedClusterer, data: Dataset, n_clients: int)
     numbers["bytes_per_client"] = method.transcript_.bytes_up / n_clients
     numbers["rounds"] = method.n_iter_
     return numbers
-
-
-def mean_and_std(rows: Sequence[Mapping[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Return mean and standard deviation of every measured number, over rows of several seeds."""
-    measured = [name for name in MEASURED if all(row.get(name) is not None for row in rows)]
-    columns = {name: [row[name] for row in rows] for name in measured}
-    return {name: (float(np.mean(v)), float(np.std(v))) for name, v in columns.items()}
 
 
 def without_classes(rows: Iterable[Row]) -> list[Row]:

@@ -97,6 +97,7 @@ def deal_dataset(
     n_clients: int = DEFAULT_CLIENTS,
     *,
     split: str = "dirichlet",
+    by: str | None = None,
     label: str | None = None,
     columns: Sequence[str] | None = None,
     **options: Any,
@@ -106,22 +107,33 @@ def deal_dataset(
     Parameters
     ----------
     dataset, label, columns : as in :func:`fedjigsaw.datasets.load`.
-    split : a key of :data:`fedjigsaw.partition.SPLITS`, but "column".
+    split : a key of :data:`fedjigsaw.partition.SPLITS`.
+    by : for "column", the column of a file that tells who holds each row; for "features", the
+        column that decides, instead of the direction in which rows vary most.
     **options : of the split.
     """
-    if split == "column":
-        raise ParameterError(
-            "The split 'column' does not go with a named data set: give one file per site."
-        )
-    data = datasets.load(dataset, label=label, columns=columns)
+    by_column = split == "column"
+    if by_column and by is None:
+        text = "The split 'column' needs the column that tells who holds each row."
+        raise ParameterError(text, parameter="by")
+    data = datasets.load(dataset, label=label, columns=columns, clients=by if by_column else None)
+    names = data.columns or [f"x{j}" for j in range(data.X.shape[1])]
+    if by_column:
+        ids = fixed(partition.column(data.clients))
+        return Problem(data, ids, data.has_classes, f"by {by}", names)
     if split not in partition.WITHOUT_CLASSES and not data.has_classes:
-        others = ", ".join(name for name in partition.WITHOUT_CLASSES if name != "column")
+        others = ", ".join(partition.WITHOUT_CLASSES)
         raise DataError(
             f"The classes of {data.name} are not known, and rows are dealt by them. "
-            f"Name their column (label=...), or use another split: {others}."
+            f"Name their column, or use another split: {others}.",
+            parameter="label",
         )
+    if by is not None:
+        if by not in names:
+            shown = quote_names(list(names))
+            raise ParameterError(f"{data.name} has no column {by!r}. It has {shown}.")
+        options["direction"] = list(names).index(by)
     deal, words = _split(split, data.X, data.y if data.has_classes else None, n_clients, options)
-    names = data.columns or [f"x{j}" for j in range(data.X.shape[1])]
     return Problem(data, deal, data.has_classes, words, names)
 
 

@@ -176,10 +176,6 @@ class Comparison:
         """
         return _written(self.table().as_latex(caption, label), path)
 
-    def to_markdown(self, path: str | Path | None = None) -> str:
-        """Return the means as a table for Markdown, and write it to a file if one is given."""
-        return _written(self.table().as_markdown(), path)
-
     def to_csv(self, path: str | Path | None = None) -> str:
         """Return every row of `frame` as CSV, and write it to a file if one is given."""
         return _written(rows_as_csv(self.rows, self._columns()), path)

@@ -1,4 +1,4 @@
-"""Numbers of methods as tables: for a screen, LaTeX, Markdown and notebooks."""
+"""Numbers of methods as tables: for a screen, LaTeX and notebooks."""
 
 from __future__ import annotations
 
@@ -73,20 +73,6 @@ class MarkedTable:
         )
         return Table(plain(table.caption), table.headings, rows, table.words)
 
-    def as_markdown(self) -> str:
-        """Return a table for Markdown, with the best numbers in bold."""
-        lines = [
-            _markdown_line(self.table.headings),
-            _markdown_line(["-:" if self.table.is_number(j) else "-" for j in self._places()]),
-        ]
-        for i, row in enumerate(self.table.rows):
-            cells = [_for_markdown(cell) for cell in row]
-            lines.append(
-                _markdown_line(self._emphasized(i, cells, "**{}**".format, f"{{}}{CLOSE}".format))
-            )
-        notes = [_for_markdown(note) for note in self.all_notes("Bold")]
-        return "\n".join([*lines, "", *notes])
-
     def as_html(self) -> str:
         """Return a table for a notebook."""
         head = "".join(f"<th>{escape_html(text)}</th>" for text in self.table.headings)
@@ -121,9 +107,6 @@ class MarkedTable:
 
     def _sign(self, i: int, j: int) -> str:
         return "*" if (i, j) in self.best else CLOSE if (i, j) in self.close else " "
-
-    def _places(self) -> range:
-        return range(len(self.table.headings))
 
     def _emphasized(
         self, i: int, cells: Sequence[str], best: Callable[[str], str], close: Callable[[str], str]
@@ -161,11 +144,3 @@ def rows_as_csv(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return content.getvalue().removesuffix("\n")
-
-
-def _for_markdown(text: str) -> str:
-    return "".join(f"\\{c}" if c in "\\|*_`<[]" else c for c in plain(text))
-
-
-def _markdown_line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"

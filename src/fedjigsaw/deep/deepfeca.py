@@ -321,8 +321,9 @@ def _divergence_told(t: int) -> Iterator[None]:
         if isinstance(error.__cause__, DivergedError) or "gives NaN" in str(error.__cause__):
             raise DivergedError(
                 f"Training diverged in round {t + 1}: the loss, the weights or the projections are "
-                "NaN or infinite. Use a smaller learning rate (learning_rate=...), or more rounds "
-                "with a rate that rises (warmup_rounds=...)."
+                "NaN or infinite. Use a smaller learning rate, or more rounds with a rate that "
+                "rises (warmup_rounds).",
+                parameter="learning_rate",
             ) from error
         raise
 

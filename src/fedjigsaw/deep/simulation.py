@@ -59,7 +59,8 @@ def split_images(
     labels = data.train_labels
     if labels is None and split not in partition.WITHOUT_CLASSES:
         raise DataError(
-            f"{data.name} has no labels, which the split {split!r} needs. Use split='iid'."
+            f"{data.name} has no labels, which the split {split!r} needs. Use the split 'iid'.",
+            parameter="split",
         )
     if labels is None:
         labels = np.zeros(len(data.train), dtype=np.int64)

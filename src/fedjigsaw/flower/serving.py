@@ -137,8 +137,7 @@ def listen_address(host: str) -> str:
 
 def check_site(folder: Path, options: Mapping[str, Any], show: Show = print) -> Policy:
     """Raise if data or policy of a site cannot be used; return its policy."""
-    # what computes is not loaded in a process that runs for long
-    from fedjigsaw.flower.site import load_policy, load_site
+    from fedjigsaw.flower.site import load_policy, load_site  # what computes; a server needs none
 
     settings = SiteSettings.load(folder)
     settings.check_folder(folder)
@@ -155,7 +154,6 @@ def serve_site(
     folder: Path,
     options: Mapping[str, Any],
     *,
-    policy: Policy | None = None,
     show: Show = print,
     log: Show = print,
     style: Style = DEFAULT_STYLE,
@@ -169,13 +167,12 @@ def serve_site(
     ----------
     folder : the site's folder.
     options : data and guard of the site, as for :func:`fedjigsaw.flower.site.load_site`.
-    policy : what :func:`check_site` returned; None calls it first.
     show : called with a line of text when the connection changes.
     log : called with each line of the site's log.
     style, metrics_port : as for :func:`serve`.
     """
     settings = SiteSettings.load(folder)
-    policy = check_site(folder, options, show) if policy is None else policy
+    policy = check_site(folder, options, show)
     home = folder.resolve()
     options = {**options, "name": settings.name, "folder": str(home)}
     variables = {processes.OPTIONS: json.dumps(options), **style.variable()}

@@ -73,12 +73,14 @@ def remove_unfinished() -> None:
 
 def _move_to_new(temporary: Path, path: Path) -> None:
     """Give the file its name, unless that name is taken: unlike a move, a link never replaces."""
-    taken = f"{path} already exists. Use replace=True to overwrite it."
+    taken = DataError(
+        f"{path} already exists: replace it, or choose another name.", parameter="replace"
+    )
     try:
         os.link(temporary, path)
     except FileExistsError as error:
-        raise DataError(taken) from error
+        raise taken from error
     except (OSError, NotImplementedError):  # a file system without links
         if os.path.lexists(path):
-            raise DataError(taken) from None
+            raise taken from None
         temporary.replace(path)

@@ -53,7 +53,8 @@ class Bounds:
                 f"{self.source} has no bounds for column{'s' * (len(missing) > 1)} "
                 f"{quote_names(missing, 5)}{others}. "
                 f"Add the least and the greatest value, like {EXAMPLE}, or leave "
-                f"{'these columns' if len(missing) > 1 else 'the column'} out (columns=...)."
+                f"{'these columns' if len(missing) > 1 else 'the column'} out.",
+                parameter="columns",
             )
         pairs = [self.columns[name] for name in columns]
         return [low for low, _ in pairs], [high for _, high in pairs]

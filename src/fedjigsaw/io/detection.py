@@ -268,7 +268,8 @@ def check_certain(path: Path, found: Found) -> None:
     if found.doubt:
         raise DataError(
             f"{path}, {found.doubt}, and nothing in the file tells which. Name the decimal sign, "
-            "decimal='.' or decimal=',' (without that option, give a Parquet file)."
+            "a point or a comma, or give a Parquet file.",
+            parameter="decimal",
         )
 
 

@@ -70,7 +70,7 @@ class ExcelReader:
         try:
             self._open_rows(rows, told)
         except DataError as error:
-            raise DataError(" ".join(filter(None, (str(error), self.hint)))) from None
+            raise DataError(f"{error} {self.hint}".rstrip(), parameter=error.parameter) from None
         columns = [name for j, name in enumerate(self.all_names) if name and j in hidden]
         what = counted(n_hidden, "row") if n_hidden else ""
         what += f"{', ' if what else ''}column {quote_names(columns)}" if columns else ""
@@ -107,7 +107,8 @@ class ExcelReader:
                 if found.text.decimal != self.text.decimal:
                     raise DataError(
                         f"{self.path}: texts tell only below row {n_rows} that a comma is decimal. "
-                        "Name the decimal sign, decimal=','."
+                        "Name the decimal sign.",
+                        parameter="decimal",
                     )
             self._check_merged(rows, below + n_rows, where)
             yield _columns(rows, where, self.text.decimal)

@@ -54,13 +54,15 @@ class Numbers:
         else:
             row, value = _first_text(values, self.reader.text)
             above = to_numbers(values[:row], self.reader.text)
-            raise DataError(self._refused(name, start + row, value, above))
+            text = self._refused(name, start + row, value, above)
+            raise DataError(text, parameter="columns")
         if not are_small(numbers) and (large := np.abs(numbers) > MAX_MAGNITUDE).any():
             row = int(large.argmax())
             limit = f"is too large; at most {MAX_MAGNITUDE:g} can be clustered"
             reason = limit if np.isfinite(numbers[row]) else NOT_FINITE
             shown = f"{numbers[row]:g}"
-            raise DataError(self._refused(name, start + row, shown, numbers[:row], reason))
+            text = self._refused(name, start + row, shown, numbers[:row], reason)
+            raise DataError(text, parameter="columns")
         return numbers
 
     def _refused(
@@ -71,7 +73,7 @@ class Numbers:
         hint = (self.reader.hint or (NO_NUMBERS if reason == NOT_FINITE else "")) if first else ""
         return (
             f"{self.path}, row {row + 1}, column {name!r}: {value} {reason}. "
-            f"Correct the value, or leave this column out (columns=...). {hint}"
+            f"Correct the value, or leave this column out. {hint}"
         ).rstrip()
 
 

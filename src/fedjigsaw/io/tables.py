@@ -139,16 +139,18 @@ class Table:
             warn(
                 f"{self.path}: {quote_names(codes)} {'seem' if codes[1:] else 'seems'} to hold "
                 "codes, such as postcodes or account numbers, which count as numbers here. Name "
-                "the columns to use (columns=...), or make a schema (`fedjigsaw schema init`).",
+                "the columns to use, or make a schema (`fedjigsaw schema init`).",
                 IdentifierWarning,
+                parameter="columns",
             )
         if not found:
             return self
         are = "look like identifiers and are" if found[1:] else "looks like an identifier and is"
         warn(
             f"{self.path}: {quote_names(found)} {are} left out. To choose for yourself, "
-            "name the columns to use (columns=...).",
+            "name the columns to use.",
             IdentifierWarning,
+            parameter="columns",
         )
         kept = tuple(name for name in self.columns if name not in found)
         return replace(self, columns=kept, left_out=tuple(found))
@@ -158,7 +160,8 @@ class Table:
         if self.left_out:
             raise DataError(
                 f"{self.path} has columns that look like identifiers. Under differential privacy, "
-                "values must not decide which columns are used: name them (columns=...)."
+                "values must not decide which columns are used: name them.",
+                parameter="columns",
             )
 
     def called(self, names: Sequence[str]) -> Self:
@@ -212,8 +215,10 @@ class Table:
                 np.logical_not(np.isnan(rows).any(axis=1), out=kept)
             whole = bool(kept.all())
             if not whole and not self.drop_missing:
-                advice = "Skip these rows with drop_missing=True, or fill in the values first."
-                raise DataError(f"{self.path} has missing values: {self._missing()}. {advice}")
+                text = (
+                    f"{self.path} has missing values: {self._missing()}. Skip these rows, or fill"
+                )
+                raise DataError(f"{text} in the values first.", parameter="drop_missing")
             start += len(rows)
             self.tally.rows = start
             self.tally.skipped += len(rows) - int(kept.sum())
@@ -254,7 +259,8 @@ class Table:
         if self.tally.skipped == self.tally.rows:
             raise DataError(
                 f"{self.path} has no row without missing values: {self._missing()}. Fill them in, "
-                "or leave out a column that is empty (columns=...)."
+                "or leave out a column that is empty.",
+                parameter="columns",
             )
 
     def _missing(self) -> str:

@@ -310,7 +310,7 @@ def register(
     color: str | None = None,
     about: str | None = None,
 ) -> T:
-    """Make a method known by its name: to `compare`, `simulate`, files and a federation.
+    """Make a method known by its name: to `compare`, files and a federation.
 
     It is known in this process. A package that is installed makes its methods known everywhere, by
     an entry point of the group ``fedjigsaw.methods``.

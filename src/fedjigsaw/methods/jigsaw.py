@@ -275,8 +275,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
         super().check()
         if self.assign == "local" and self.n_rounds > 1:
             raise ParameterError(
-                "assign='local' requires n_rounds=1: with several rounds, clients send no local "
-                "clusters in the last one."
+                "Labels by local clusters require one round: with several, clients send no local "
+                "clusters in the last one.",
+                parameter="assign",
             )
 
         if self._shaped and self.n_rounds > 1:
@@ -286,8 +287,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
             )
         if self.liars and (self._in_cells or self.n_rounds > 1):
             raise ParameterError(
-                "liars requires one round and a given number of round clusters: no "
-                "n_clusters='auto', shape, noise or n_rounds."
+                "liars requires one round and a given number of round clusters: neither an "
+                "automatic number of clusters nor shape or noise.",
+                parameter="liars",
             )
 
     @property
@@ -355,7 +357,8 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if self.liars:
             raise ParameterError(NO_LIARS_IN_NOISE)
         if privacy.cells == SHARED and self.n_rounds > 1:
-            raise ParameterError("Privacy with cells='shared' requires n_rounds=1.")
+            text = "Privacy with cells that all clients share requires one round."
+            raise ParameterError(text, parameter="n_rounds")
         fewest, _, n_cells = self._private_sizes()
         found, most = (n_cells, MAX_CELLS) if privacy.cells == SHARED else (fewest, MAX_CENTERS)
         if found > most:
@@ -464,8 +467,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
         received = receive(summaries)
         if not received.has_counts:
             raise ParameterError(
-                "Centers can be merged only with counts, and some clients sent none. Use a guard "
-                "with counts='exact' or 'rounded'."
+                "Centers can be merged only with counts, and some clients sent none. Let "
+                "the guard send counts, exact or rounded.",
+                parameter="counts",
             )
         if self._in_cells:
             _check_sums(received)
@@ -702,7 +706,7 @@ def _warn_of_empty(labels: Ints, k: int) -> None:
     if n_empty:
         warn(
             f"{n_empty} of {k} clusters {'has' if n_empty == 1 else 'have'} hardly any rows: "
-            "others are likelier everywhere. Ask for fewer clusters, or for shape='round'.",
+            "others are likelier everywhere. Ask for fewer clusters, or for round ones.",
             FewerClustersWarning,
         )
 
@@ -710,14 +714,16 @@ def _warn_of_empty(labels: Ints, k: int) -> None:
 def _check_sums(received: Received) -> None:
     if not received.has_sse:
         raise MessageError(
-            "n_clusters='auto' and liars need the summed squared distances of every client, and "
-            "some sent none. Give the number of clusters, without liars."
+            "An automatic number of clusters and liars need the summed squared distances of every "
+            "client, and some sent none. Give the number of clusters, without liars.",
+            parameter="n_clusters",
         )
 
 
 def _check_counts(received: Received) -> None:
     if not received.has_counts:
         raise MessageError(
-            "Jigsaw with n_rounds > 1 or liars needs counts from every client. Use a guard with "
-            "counts='exact' or 'rounded', or neither of them."
+            "Jigsaw with several rounds or liars needs counts from every client. Let the guard "
+            "send counts, exact or rounded, or use neither of them.",
+            parameter="counts",
         )

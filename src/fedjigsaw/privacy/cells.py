@@ -73,7 +73,7 @@ class Expected:
         enough, found = enough_for(cells, self.n_columns), self.signal(privacy, cells)
         if found >= enough:
             return
-        other = " cells='shared'," if cells == OWN and self.n_rounds == 1 else ""
+        other = " shared cells," if cells == OWN and self.n_rounds == 1 else ""
         warn(
             f"The noise of epsilon = {privacy.epsilon:g} will drown the clusters: with {cells} "
             f"cells, {counted(self.n_rows, 'row')}, {counted(self.n_sites, 'site')} and "
@@ -113,7 +113,9 @@ def with_cells(privacy: Privacy, asked: str | None) -> Privacy:
         raise CellsError(invalid("cells", "the question", repr(privacy.cells), repr(asked)))
     if asked is None and privacy.cells is None:
         raise CellsError(
-            "Privacy needs cells='own' or cells='shared', the same at all sites. Choose by what is "
-            "public before anything leaves: `fedjigsaw privacy cells`, or Privacy(rows=...) in fit."
+            "Say which cells to describe, own ones of each site or shared ones, the same at all "
+            "sites. Choose by what is public before anything leaves: `fedjigsaw privacy cells`, or "
+            "Privacy(rows=...) in fit.",
+            parameter="cells",
         )
     return replace(privacy, cells=privacy.cells or asked)

@@ -108,7 +108,8 @@ class Privacy:
         if self.cells is not None:
             one_of(OWN, SHARED).check("cells", owner, self.cells)
         if self.unit == SITE and self.cells == OWN:
-            raise ParameterError(invalid("cells", owner, "'shared' with unit='site'", "'own'"))
+            text = invalid("cells", owner, "'shared' if the unit is a site", "'own'")
+            raise ParameterError(text, parameter="cells")
         for name in ("epsilon", "delta"):
             object.__setattr__(self, name, float(getattr(self, name)))
         object.__setattr__(self, "bounds", _checked(self.bounds))

@@ -305,8 +305,7 @@ def _composed(name: str) -> str:
 def _check_text(name: str, text: object) -> None:
     if not isinstance(text, str) or not 1 <= len(text) <= MAX_NAME_LENGTH or not text.isprintable():
         allowed = f"printable and 1 to {MAX_NAME_LENGTH} characters long"
-        advice = "Choose another name (data_set=...)." if name == "data_set" else ""
-        raise DataError(invalid(name, "a release", allowed, repr(text), advice))
+        raise DataError(invalid(name, "a release", allowed, repr(text)), parameter=name)
 
 
 def _promise(multiplier: float, delta: float, unit: str) -> dict[str, Any]:

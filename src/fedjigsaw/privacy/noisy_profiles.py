@@ -36,7 +36,8 @@ def check_unit(privacy: Privacy) -> None:
     """Raise a ParameterError if a profile cannot keep this promise."""
     if privacy.unit != ROW:
         raise ParameterError(
-            "A profile protects each row, not a whole site. Use unit='row', or no profile."
+            "A profile protects each row, not a whole site. Use rows as the unit, or no profile.",
+            parameter="unit",
         )
 
 

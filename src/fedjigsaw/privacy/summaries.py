@@ -152,7 +152,7 @@ def _own(cells: Cells, box: Box, client: str) -> Summary:
         warn_of_client(
             client,
             "too few rows for this epsilon, its summary is hardly more than noise",
-            "Use a larger epsilon, or cells='shared' at all sites.",
+            "Use a larger epsilon, or shared cells at all sites.",
             NoisySummaryWarning,
         )
     kept = cells.select(clear)

@@ -1,14 +1,12 @@
 """How sure the number of clusters of a model is, in words and as values."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedjigsaw.choice.findings import DOUBTFUL, KFindings
-from fedjigsaw.io.rows import Row
 from fedjigsaw.messages import Model
-from fedjigsaw.methods import label_of
 from fedjigsaw.methods._support import k_curve_of
 
 MOST_BEST = 5  # numbers of clusters with the best index that are listed
@@ -34,7 +32,7 @@ def number_values(model: Model, ids: Sequence[int] = ()) -> dict[str, Any] | Non
         "elongation": findings.elongation.tolist(),
         "background": findings.background,
         "sentence": findings.sentence(),
-        "advice": findings.advice(model.feature_names, as_options=True),
+        "advice": findings.advice(model.feature_names),
     }
 
 
@@ -43,15 +41,7 @@ def describe_number(model: Model, ids: Sequence[int] = ()) -> Iterator[str]:
     findings = KFindings.from_model(model, ids)
     if findings is not None:
         yield f"{number_heading(findings)}: {findings.sentence()}"
-        yield from (f"- {text}" for text in findings.advice(model.feature_names, as_options=True))
-
-
-def number_notes(rows: Iterable[Row]) -> Iterator[str]:
-    """Say for each compared method that found the number of clusters how sure that is."""
-    for row in rows:
-        if "k" in row:
-            label = label_of(row["method"])
-            yield from (f"{label}: {text}" for text in (row["k"]["sentence"], *row["k"]["advice"]))
+        yield from (f"- {text}" for text in findings.advice(model.feature_names))
 
 
 def number_heading(findings: KFindings) -> str:

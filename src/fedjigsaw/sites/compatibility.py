@@ -94,9 +94,9 @@ def warn_of_copies(rows: Mapping[str, tuple[int, Floats | None]]) -> None:
         if first != client:
             warn(
                 f"{first!r} and {client!r} sent the same numbers of {n:,} rows each: are they one "
-                "site under two names, whose rows count twice? Then leave one of them out "
-                "(without=...).",
+                "site under two names, whose rows count twice? Then leave one of them out.",
                 SameRowsWarning,
+                parameter="without",
             )
 
 
@@ -184,7 +184,7 @@ def check_look_alikes(clients: Mapping[str, str]) -> None:
             raise MessageError(
                 f"{other_name} and {name} are from clients whose names look alike: "
                 f"{other!a} and {client!a}. Leave out the file that is not genuine, or "
-                "ask a site for another name (client=...)."
+                "ask a site for another name."
             )
 
 

@@ -1,11 +1,9 @@
 """A proposed schema as a TOML file with comments for the person who edits it."""
 
-from fedjigsaw.columns.json_schema import NAME
 from fedjigsaw.io.schemas import schema_to_toml
 from fedjigsaw.sites.proposal import Proposal
 
 HEADER = """\
-#:schema ./{name}
 # What the columns mean, the same at all sites: edit this proposal, then send it to all of them.
 #
 # It was made from the data of one site. It has names of columns, categories that at least
@@ -17,8 +15,7 @@ HEADER = """\
 #   Values outside of a range are refused, or count as missing values (outside = "missing").
 # - Columns of kind "ignore" are not used. Delete their blocks, or give them a kind.
 # - Names, identifiers and free text must stay "ignore".
-# - What each setting means: docs/schema.md. For completion in an editor:
-#   fedjigsaw schema json-schema > {name}
+# - What each setting means: docs/schema.md.
 #
 # Next, at every site: fedjigsaw schema check FILE --schema schema.toml
 
@@ -50,6 +47,6 @@ def proposal_to_toml(proposal: Proposal) -> str:
     missing = "mean"
     scale = "standard"
     """
-    header = HEADER.format(name=NAME, min_rows=proposal.min_rows)
+    header = HEADER.format(min_rows=proposal.min_rows)
     comments = {e.column.name: (f"Seen: {e.seen}.", *e.notes) for e in proposal.columns}
     return schema_to_toml(proposal.schema, header=[header.rstrip("\n"), ""], comments=comments)

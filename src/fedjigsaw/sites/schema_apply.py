@@ -201,7 +201,7 @@ def _source(path: Path, name: str, there: Sequence[str], changes: Changes) -> st
     source = changes.names.get(name, name)
     if name in changes.empty and source in there:
         raise ParameterError(
-            f"Changes.empty: {path} has a column {source!r}, which would get lost."
+            f"{path} has a column {source!r}, which would get lost.", parameter="empty"
         )
     if name in changes.empty:
         return None
@@ -209,10 +209,6 @@ def _source(path: Path, name: str, there: Sequence[str], changes: Changes) -> st
         return source
     close = close_names(source, there)
     guess = f" Is it {close[0]!r}?" if close else ""
-    which = f"{source!r}" if source == name else f"{source!r}, which Changes.names gives"
-    advice = (
-        ""
-        if source != name
-        else f" Say which one it is (Changes.names[{name!r}]), or add an empty one (Changes.empty)."
-    )
-    raise DataError(f"{path} has no column {which}.{guess}{advice}")
+    which = f"{source!r}" if source == name else f"{source!r}, which was named for {name!r}"
+    advice = "" if source != name else " Say which one it is, or add an empty one."
+    raise DataError(f"{path} has no column {which}.{guess}{advice}", parameter="names")

@@ -55,36 +55,38 @@ def check_changes(used: Mapping[str, Column], changes: Changes) -> None:
         ("empty", dict.fromkeys(changes.empty, ""), (*MAPPED, NUMBER, DATE)),
     ):
         for name in names:
-            _check_column(f"Changes.{field_name}", name, used, kinds)
+            _check_column(field_name, name, used, kinds)
     for name in changes.empty:
         if used[name].missing == REFUSE:
             raise ParameterError(
-                f"Changes.empty: the schema refuses missing values of column {name!r}. Ignore the "
-                "column in the schema of all sites instead."
+                f"The schema refuses missing values of column {name!r}, so that it cannot be "
+                "empty. Ignore the column in the schema of all sites instead.",
+                parameter="empty",
             )
     for name, factor in changes.factors.items():
         if not isfinite(factor) or factor == 0:
             allowed = "a finite number other than 0"
-            raise ParameterError(invalid("Changes.factors", f"column {name!r}", allowed, factor))
+            text = invalid("factor", f"column {name!r}", allowed, factor)
+            raise ParameterError(text, parameter="factors")
     for name, levels in changes.levels.items():
         _check_levels(used[name], levels)
     sources = Counter(changes.names.values())
     for source, n in sources.items():
         if n > 1:
             raise ParameterError(
-                f"Changes.names: column {source!r} of the file is given two names."
+                f"Column {source!r} of the file is given two names.", parameter="names"
             )
 
 
-def _check_column(place: str, name: str, used: Mapping[str, Column], kinds: Sequence[str]) -> None:
+def _check_column(field: str, name: str, used: Mapping[str, Column], kinds: Sequence[str]) -> None:
     if name not in used:
         close = close_names(name, list(used))
         guess = f" Is it {close[0]!r}?" if close else f" It has {quote_names(list(used))}."
-        raise ParameterError(f"{place}: the schema uses no column {name!r}.{guess}")
+        raise ParameterError(f"The schema uses no column {name!r}.{guess}", parameter=field)
     if used[name].kind not in kinds:
         raise ParameterError(
-            f"{place}: column {name!r} is of kind {used[name].kind}; this is for "
-            f"{' and '.join(kinds)}."
+            f"Column {name!r} is of kind {used[name].kind}; this is for {' and '.join(kinds)}.",
+            parameter=field,
         )
 
 
@@ -94,5 +96,6 @@ def _check_levels(column: Column, levels: Mapping[str, str]) -> None:
         if (new.lower() if column.kind == BOOLEAN else new) not in known:
             shown = "true, false" if column.kind == BOOLEAN else quote_names(column.categories)
             raise ParameterError(
-                f"Changes.levels: {new!r} is no category of column {column.name!r}. It has {shown}."
+                f"{new!r} is no category of column {column.name!r}. It has {shown}.",
+                parameter="levels",
             )

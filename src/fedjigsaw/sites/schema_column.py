@@ -71,7 +71,7 @@ class CopiedColumn:
             self._find_format(values)
         reading = read_leniently(self.column, values, self.text, self.pattern)
         if reading.unreadable.any():
-            raise DataError(self._unreadable(values, int(np.argmax(reading.unreadable))))
+            raise self._unreadable(values, int(np.argmax(reading.unreadable)))
         numbers = reading.numbers
         if self.column.kind in (NUMBER, DATE):
             numbers = self._numbers(numbers)
@@ -115,15 +115,16 @@ class CopiedColumn:
             raise DataError(
                 f"{self.path}, column {name!r}: {self.n_outside:,} of {self.n_present:,} values "
                 "would be outside of the range of the schema, and no command would take the copy. "
-                f"Nothing was written. Is the unit right (Changes.factors[{name!r}]), "
-                "and the range of the schema?"
+                f"Nothing was written. Is the unit right, and the range of the schema?",
+                parameter="factors",
             )
         if self.n_unasked > MOST * self.n_present:
             raise DataError(
                 f"{self.path}, column {name!r}: {self.n_unasked:,} of {self.n_present:,} values "
                 f"would become missing; {self.first_gone}. Nothing was written. Is the unit right, "
                 "and the range of the schema? A mark for so many missing values is given for its "
-                f"column alone (Changes.missing_in[{name!r}])."
+                f"column alone.",
+                parameter="missing_in",
             )
 
     def _build(self, values: pa.Array, numbers: Floats) -> pa.Array:
@@ -177,23 +178,24 @@ class CopiedColumn:
         if is_ambiguous(self.column, values, self.text):
             raise DataError(
                 f"{self.path}, column {name!r}: dates can be read with the day or with the month "
-                f"first. Say which (Changes.date_formats[{name!r}]): {found!r} or "
-                f"{exchanged(found)!r}."
+                f"first. Say which: {found!r} or {exchanged(found)!r}.",
+                parameter="date_formats",
             )
         self.pattern = found
 
-    def _unreadable(self, values: pa.Array, place: int) -> str:
+    def _unreadable(self, values: pa.Array, place: int) -> DataError:
         column, value = self.column, show_value(values, place, LONGEST)
-        advice = "Correct it, or count it as missing (Changes.missing)."
+        advice, field = "count it as missing", "missing"
         if column.kind == DATE:
-            advice = f"Correct it, or give the format (Changes.date_formats[{column.name!r}])."
+            advice, field = "give the format", "date_formats"
         if column.kind == BOOLEAN:
-            advice = f"Correct it, or say what it means (Changes.levels[{column.name!r}])."
+            advice, field = "say what it means", "levels"
         where = f"{self.path}, row {self.n_rows + place + 1}, column {column.name!r}"
         reason = MUST_BE[column.kind]
         if self.pattern and column.kind == DATE:
             reason += f" as in {self.pattern}"
-        return f"{where}: {value} is not {reason}. {advice}"
+        text = f"{where}: {value} is not {reason}. Correct it, or {advice}."
+        return DataError(text, parameter=field)
 
     def say(self, source: str | None) -> list[str]:
         """Return what was changed, in words."""

@@ -88,7 +88,9 @@ def score(
     name, print_of_model = site_name(client, table), fingerprint(encode(file))
     if privacy is not None:
         if not profile:
-            raise ParameterError("Differential privacy of a score needs a profile: profile=True.")
+            raise ParameterError(
+                "Differential privacy of a score needs a profile.", parameter="profile"
+            )
         noisy = profiles.measure_privately(table, file, privacy, name, spend, progress)
         measured = noisy.counts, noisy.sse, noisy.profile
         return Score(name, print_of_model, *measured, privacy, ids=file.ids, made_by=_shown(file))

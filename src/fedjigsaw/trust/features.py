@@ -33,7 +33,8 @@ def check_features(name: str, stats: Stats, schema: Schema) -> None:
         if problem:
             raise MessageError(
                 f"{name}, column {column.name!r} of client {stats.client!r}: {problem}. "
-                "Ask this site, or leave it out (without=...)."
+                "Ask this site, or leave it out.",
+                parameter="without",
             )
 
 

@@ -34,7 +34,7 @@ def how_many(run: Run) -> HowMany | None:
     if findings is None:
         return None
     columns = tuple(short(name) for name in run.model.columns)
-    advice = tuple(findings.advice(columns, as_options=True))
+    advice = tuple(findings.advice(columns))
     in_doubt = findings.confidence < DOUBTFUL
     return HowMany(number_heading(findings), findings.sentence(), advice, in_doubt)
 

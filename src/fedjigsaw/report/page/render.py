@@ -3,9 +3,7 @@
 from importlib.util import find_spec
 
 from fedjigsaw.errors import ExtraError, requires_extra
-from fedjigsaw.report.page.view import Absent, ComparisonPage, ReportPage
-
-TEMPLATES = {ReportPage: "report.html", ComparisonPage: "comparison.html"}
+from fedjigsaw.report.page.view import Absent, ReportPage
 
 
 def check_installed() -> None:
@@ -14,7 +12,7 @@ def check_installed() -> None:
         raise ExtraError(requires_extra("A report", "Jinja2 and matplotlib", "report"))
 
 
-def render_page(page: ReportPage | ComparisonPage) -> bytes:
+def render_page(page: ReportPage) -> bytes:
     """Return a page as one HTML file. The same page gives the same bytes."""
     check_installed()
     from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -27,4 +25,4 @@ def render_page(page: ReportPage | ComparisonPage) -> bytes:
         lstrip_blocks=True,
     )
     environment.tests["absent"] = lambda part: isinstance(part, Absent)
-    return environment.get_template(TEMPLATES[type(page)]).render(page=page).encode()
+    return environment.get_template("report.html").render(page=page).encode()

@@ -159,19 +159,13 @@ class Cluster:
 
 
 @dataclass(frozen=True)
-class Page:
-    """What every page has."""
+class ReportPage:
+    """The report of one model."""
 
     title: str
     subtitle: str
     date: str
     version: str
-
-
-@dataclass(frozen=True)
-class ReportPage(Page):
-    """The report of one model."""
-
     facts: tuple[Fact, ...]
     short: tuple[str, ...]
     glance: tuple[Cluster, ...]
@@ -192,14 +186,3 @@ class ReportPage(Page):
     promise: tuple[str, ...]
     promise_details: tuple[str, ...]
     made: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class ComparisonPage(Page):
-    """The comparison of methods, or what privacy costs, on some data."""
-
-    facts: tuple[Fact, ...]
-    picture: Picture
-    table: Table
-    notes: tuple[str, ...]
-    meanings: tuple[tuple[str, str], ...]
