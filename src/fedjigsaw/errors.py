@@ -247,6 +247,10 @@ class ForeignSummaryWarning(UserWarning):
     """The summary given for local labels does not match the site's rows."""
 
 
+class HiddenCellsWarning(UserWarning):
+    """A sheet has hidden rows or columns, which are read like others."""
+
+
 class IdentifierWarning(UserWarning):
     """No columns were named, and some look like identifiers, which are left out, or like codes."""
 

@@ -5,7 +5,7 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-from fedjigsaw.columns.dates import DATE_FORMATS, parse_dates
+from fedjigsaw.columns.dates import DATE_FORMATS, exchanged, parse_dates
 from fedjigsaw.columns.lenient import best_format, is_ambiguous, read_leniently
 from fedjigsaw.columns.recognition import Sighting, recognize
 from fedjigsaw.columns.schema import Column, from_days, to_days
@@ -59,16 +59,20 @@ def test_what_is_no_day_is_refused(text):
             read([text], pattern)
 
 
-def test_day_and_month_are_still_asked_for():
+@pytest.mark.parametrize("sign", "/-")
+def test_day_and_month_are_still_asked_for(sign):
+    dates = [f"01{sign}02{sign}2024", f"03{sign}04{sign}2024"]
     with pytest.raises(AmbiguousDatesError):
-        read(["01/02/2024", "03/04/2024"])
+        read(dates)
+    assert recognized(dates * 20).notes
+    assert read([*dates, f"01{sign}25{sign}2024"])[0] == date(2024, 1, 2)
     with pytest.raises(AmbiguousDatesError) as error:
         read(["01/02/2024 13:00"])
     assert "'%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M'" in error.value.advice
 
 
 @pytest.mark.parametrize("time", ["", " 13:05", " 13:05:00", " 1:05 PM", " 01:05:00 pm"])
-@pytest.mark.parametrize("day", ["%Y-%m-%d", "%d.%m.%Y", "%d-%m-%Y", "%d/%m/%Y", "%m/%d/%Y",
+@pytest.mark.parametrize("day", ["%Y-%m-%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%Y", "%m/%d/%Y",
                                  "%Y/%m/%d", "%d-%b-%Y", "%d%b%Y", "%d %B %Y", "%b %d, %Y"])  # fmt: skip
 def test_every_date_may_have_a_time_of_day(day, time):
     days = [date(2024, 10, 4), date(2024, 10, 24)]  # the second tells which number is the day
@@ -79,7 +83,7 @@ def test_every_date_may_have_a_time_of_day(day, time):
     assert first % 1 == pytest.approx(hours)
     found = recognized(texts * 20)
     assert found.kind == "date"
-    assert found.format.startswith(day) if day[:3] in ("%d/", "%m/") else not found.format
+    assert found.format.startswith(day) if exchanged(day) else not found.format
 
 
 def test_a_date_that_tells_the_order_may_come_late():

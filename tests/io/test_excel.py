@@ -8,7 +8,7 @@ import pytest
 
 from fedjigsaw import sites
 from fedjigsaw.columns.text import TextFormat
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, HiddenCellsWarning
 from fedjigsaw.io import excel
 from fedjigsaw.io.tables import open_table
 
@@ -90,6 +90,39 @@ def test_numbers_in_texts_and_in_cells_go_together(save):
     assert "decimal comma" in open_table(path).reader.told
     assert read(path, columns=["a"]) == [[1.5], [2.25]]
     assert read(path, drop_missing=True) == [[1.5, 2.5]]
+
+
+@pytest.mark.parametrize("n_above", [0, 9])
+def test_texts_that_can_be_read_in_two_ways_are_refused_and_cells_of_numbers_are_not(
+    save, monkeypatch, n_above
+):
+    monkeypatch.setattr(excel, "BATCH", 4)
+    monkeypatch.setattr(excel, "SAMPLE", 4)
+    numbers = [[7.123, 980]] * n_above
+    path = save(["x", "y"], *numbers, ["1.234", 1.5], ["980", 7.47], ["7.470", 3])
+    with pytest.raises(DataError, match=f"row {n_above + 1}, column 'x': .*1.234 or 1234") as error:
+        read(path)
+    assert error.value.parameter == "decimal"
+    assert read(path, decimal=".")[n_above:] == [[1.234, 1.5], [980, 7.47], [7.47, 3]]
+    path = save(["x", "y"], *numbers, [1.234, "1,5"], [1234, "2,5"])
+    if n_above:
+        with pytest.raises(DataError) as error:
+            read(path, columns=["x"])
+        assert error.value.parameter == "decimal"
+    assert read(path, decimal=",")[-2:] == [[1.234, 1.5], [1234, 2.5]]
+
+
+@pytest.mark.parametrize("chunk", [2**20, 700])
+def test_hidden_rows_and_columns_are_told(save, monkeypatch, chunk):
+    monkeypatch.setattr(excel, "CHUNK", chunk)
+    path = save(["a", "b", "c"], *[[i, i / 8, i] for i in range(40)])
+    book = openpyxl.load_workbook(path)
+    for row in (4, 5, 30, 99):  # the last has no cells
+        book.active.row_dimensions[row].hidden = True
+    book.active.column_dimensions["B"].hidden = True
+    book.save(path)
+    with pytest.warns(HiddenCellsWarning, match=r"t\.xlsx.* 3 rows, column 'b'"):
+        assert len(read(path, columns=["a"])) == 40
 
 
 def test_the_first_visible_sheet_is_read_and_told(save):
@@ -276,7 +309,7 @@ class TestBadInput:
             open_table(rewrite(save(["a"], [1]), change))
 
 
-@pytest.mark.parametrize("last", [["Summe", 190, None], ["as of 12 March"]])
+@pytest.mark.parametrize("last", [["Summe", 190, None], ["Summe", 190, 1.5], ["as of 12 March"]])
 @pytest.mark.parametrize("n", [20, 2046, 2047, 2048, 5000])  # 2048 rows are seen at first
 def test_a_total_or_a_note_below_the_rows_is_refused(save, n, last):
     rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(n)], last]

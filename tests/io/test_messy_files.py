@@ -65,9 +65,9 @@ SEX = Column("sex", "category", categories=("female", "male"))
 GRADE = Column("grade", "ordered", categories=("1", "2", "3"))
 
 
-def shares(path, *columns):
+def shares(path, *columns, missing=()):
     """Means of all features, by name."""
-    stats = sites.measure(path, schema=Schema(columns), min_rows=1)
+    stats = sites.measure(path, schema=Schema(columns, missing=missing), min_rows=1)
     return dict(zip(stats.columns, stats.mean.tolist(), strict=True))
 
 
@@ -94,6 +94,43 @@ def test_spellings_of_a_category_are_one(tmp_path, column, values, same):
     copy = tmp_path / "copy.parquet"
     sites.apply_schema(written, Schema((other, column)), copy)
     assert shares(copy, other, column) == shares(plain, other, column)
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize("mark", ["9", "9.0", "9.00"])
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [
+        (Column("c"), ["1.5", "9.0", "2", "9", "9.00", "2.5"]),
+        (Column("c", outside="missing", range=(0, 5)), ["1.5", "9.000", "2", "9", "9e0", "2.5"]),
+        (Column("c", "category", categories=("1", "2")), ["1", "9.0", "2", "9", "9.00", "2.0"]),
+        (Column("c", "ordered", categories=("1", "2")), ["1", "9.0", "2.0", "9", "9.00", "2"]),
+        (Column("c", "boolean"), ["1", "9.0", "0.0", "9", "9.00", "yes"]),
+    ],
+)
+def test_a_mark_of_missing_values_is_one_however_it_is_written(
+    tmp_path, column, mark, values, ending
+):
+    path, plain, copy = (tmp_path / name for name in (f"t.{ending}", "o.csv", "copy.parquet"))
+    emptied = ["" if value.startswith("9") else value for value in values]
+    write(plain, "x,c\n" + "".join(f"{i},{v}\n" for i, v in enumerate(emptied)))
+    if ending == "csv":
+        write(path, "x,c\n" + "".join(f"{i},{v}\n" for i, v in enumerate(values)))
+    else:
+        cells = pa.array(values)
+        if column.kind == "number":
+            cells = pa.array([float(value) for value in values])
+        parquet.write_table(pa.table({"x": range(6), "c": cells}), path)
+    columns = (Column("x"), column)
+    schema, expected = Schema(columns, missing=(mark,)), shares(plain, *columns)
+    assert shares(path, *columns, missing=(mark,)) == expected
+    found = sites.check_file(path, schema).columns[1]
+    assert (found.n_missing, found.n_outside, found.n_unreadable) == (3, 0, 0)
+    assert not sites.apply_schema(path, schema, copy).said
+    assert shares(copy, *columns) == expected
+    changes = sites.Changes(missing_in={"c": [mark]})
+    sites.apply_schema(path, Schema(columns), copy, changes)
+    assert shares(copy, *columns) == expected
 
 
 def test_two_categories_that_differ_by_capital_letters_stay_two(tmp_path):
@@ -160,8 +197,9 @@ DOUBTFUL = {  # content, the sign that makes a fraction of it, the row, both rea
 def test_a_number_that_can_be_read_in_two_ways_is_refused_with_both(tmp_path, name):
     content, sign, row, told = DOUBTFUL[name]
     path = write(tmp_path / "t.csv", content)
-    with pytest.raises(DataError, match=rf"t.csv, row {row}, column 'x': .*{told}.*decimal="):
+    with pytest.raises(DataError, match=rf"t.csv, row {row}, column 'x': .*{told}") as error:
         open_table(path, columns=["x"])
+    assert error.value.parameter == "decimal"
     assert read(path, columns=["x"], decimal=sign)[-1][0] in (7.47, -7.47)
     assert read(path, columns=["x"], decimal=",."[sign == ","])[-1][0] in (7470, -7470)
 

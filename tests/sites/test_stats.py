@@ -31,6 +31,13 @@ def test_python_has_the_least_rows_of_the_command_line():
     assert sites.measure(from_array([[1.0]] * 5, ["x"]), client="bern").n_samples == 5
 
 
+def test_a_column_that_is_empty_is_named(tmp_path):
+    path = tmp_path / "bern.csv"
+    path.write_text("a,b,c\n" + "".join(f"{i}.5,{i},\n" for i in range(9)))
+    with pytest.raises(DataError, match=r"bern\.csv .*'c'"):
+        sites.measure(path, drop_missing=True)
+
+
 @pytest.mark.parametrize(("n", "least"), [(262_400, 1300), (2**19, 2600), (3000, 2000), (99, 7)])
 def test_no_group_of_a_sketch_is_smaller_than_the_guard(n, least):
     values = np.random.default_rng(0).normal(size=(n, 1))

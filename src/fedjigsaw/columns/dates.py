@@ -6,9 +6,8 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 
-DAY_FIRST, MONTH_FIRST = "%d/%m/%Y", "%m/%d/%Y"
 DAYS = (
-    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", DAY_FIRST, MONTH_FIRST),
+    *("%Y-%m-%d", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%Y", "%m/%d/%Y"),
     *("%d-%b-%Y", "%d %b %Y", "%d. %b %Y", "%d.%b.%Y", "%d/%b/%Y", "%d%b%Y"),
     *("%b %d, %Y", "%b %d %Y", "%Y-%b-%d"),
 )

@@ -138,18 +138,14 @@ def _levels(column: Column, values: pa.Array, text: TextFormat) -> Reading:
 
 
 def _numbers(values: pa.Array, text: TextFormat) -> tuple[Floats, Flags]:
-    if is_text(values.type):
-        missing = nulls(without_missing(values, text))
-        if to_numbers(values, text) is None:
-            good = pa.array(are_numbers(values, text))
-            values = pc.if_else(good, values, pa.scalar(None, values.type))
-    else:
-        missing = nulls(values)
+    good: Flags = np.ones(len(values), dtype=np.bool_)
+    if is_text(values.type) and to_numbers(values, text) is None:
+        good = are_numbers(values, text)
+        values = pc.if_else(pa.array(good), values, pa.scalar(None, values.type))
     numbers = to_numbers(values, text)
     if numbers is None:  # a type that has no numbers
-        return np.full(len(values), np.nan), missing
-    if pa.types.is_floating(values.type):
-        missing = np.isnan(numbers)
+        return np.full(len(values), np.nan), nulls(values)
+    missing = np.isnan(numbers) & good
     return np.where(np.abs(numbers) <= MAX_MAGNITUDE, numbers, np.nan), missing
 
 

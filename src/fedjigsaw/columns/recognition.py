@@ -10,9 +10,7 @@ from fedjigsaw._arrow import pc
 from fedjigsaw.columns.affixes import LIMIT_ADVICE, YEAR_ADVICE, has_short_year, is_limit
 from fedjigsaw.columns.dates import (
     ALL_MONTHS,
-    DAY_FIRST,
     ENGLISH,
-    MONTH_FIRST,
     exchanged,
     likely_formats,
     parse_dates,
@@ -142,7 +140,7 @@ class Sighting:
         if self.formats:
             best = max(self.formats, key=lambda f: self.formats[f] if self.formats else 0)
             self.n_dates += self.formats[best]
-            if best.startswith((DAY_FIRST, MONTH_FIRST)):
+            if exchanged(best):
                 self.n_slashed += self.formats[best]
                 same = self.formats[best] == self.formats[exchanged(best)]
                 self.n_ambiguous += self.formats[best] if same else 0

@@ -1,5 +1,6 @@
 """Numbers as they are written in a file: decimal sign, thousands, marks for missing values."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -61,7 +62,8 @@ class TextFormat:
     thousands : what separates thousands: nothing, ".", ",", "'" or a space
         An apostrophe or space stands for its typographic variants, too.
     missing : usual texts that stand for a missing value.
-    marks : further ones, which a person named.
+    marks : further ones, which a person named; among numbers, one that is a number is compared as
+        a number, so that 999 and 999.0 are one.
     """
 
     decimal: str = "."
@@ -116,7 +118,26 @@ def to_numbers(values: pa.Array, text: TextFormat) -> Floats | None:
     except pa.ArrowException:
         return None
     numbers: Floats = cast.to_numpy(zero_copy_only=False).astype(np.float64, copy=False)
-    return numbers
+    marks = _as_numbers(text.marks) if text.marks else ()
+    return np.where(np.isin(numbers, marks), np.nan, numbers) if marks else numbers
+
+
+def whole(mark: str) -> str:
+    """Return a mark as a category is read, so that 9.0 is 9.
+
+    Examples
+    --------
+    >>> whole("9.0"), whole("9.5")
+    ('9', '9.5')
+    """
+    return re.sub(r"^([+-]?[0-9]+)[.,]00?$", r"\1", mark)
+
+
+@lru_cache(maxsize=64)
+def _as_numbers(marks: tuple[str, ...]) -> tuple[float, ...]:
+    """Return the numbers among marks, which are written with decimal points."""
+    found = (to_numbers(pa.array([whole(mark)]), TextFormat(missing=())) for mark in marks)
+    return tuple(float(number[0]) for number in found if number is not None)
 
 
 def are_numbers(values: pa.Array, text: TextFormat) -> Flags:

@@ -30,6 +30,7 @@ from fedjigsaw.columns.text import (
     is_text,
     plain,
     to_numbers,
+    whole,
     without_missing,
 )
 from fedjigsaw.columns.words import FALSE, TRUE
@@ -153,8 +154,9 @@ def read_levels(values: pa.Array, text: TextFormat) -> pa.Array:
         except pa.ArrowException as error:
             reason = f"values of type {values.type} are no categories"
             raise BadValueError(0, reason, TYPE_ADVICE) from error
-    levels = without_missing(composed(values), text).cast(pa.string())
-    return pc.replace_substring_regex(levels, rf"^([+-]?[0-9]+)[{text.decimal}]00?$", r"\1")
+    levels = pc.utf8_trim_whitespace(composed(values)).cast(pa.string())
+    levels = pc.replace_substring_regex(levels, rf"^([+-]?[0-9]+)[{text.decimal}]00?$", r"\1")
+    return without_missing(levels, text.with_missing(map(whole, text.marks)))
 
 
 def _float_names(values: pa.Array) -> pa.Array:

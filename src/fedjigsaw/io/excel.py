@@ -12,8 +12,17 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from fedjigsaw.errors import DataError, ExtraError, broken, quote_names, requires_extra
-from fedjigsaw.io.detection import check_certain, find_text_format, in_words
+from fedjigsaw.errors import (
+    DataError,
+    ExtraError,
+    HiddenCellsWarning,
+    broken,
+    counted,
+    quote_names,
+    requires_extra,
+    warn,
+)
+from fedjigsaw.io.detection import Found, check_certain, find_text_format, in_words
 from fedjigsaw.io.headers import (
     MAX_TITLE,
     Title,
@@ -34,8 +43,12 @@ MAX_ROWS, MAX_COLUMNS, MAX_CELL = 2**20, 2**14, 2**15 - 1  # as in Excel
 ERRORS = ("#N/A", "#DIV/0!", "#NULL!", "#NUM!", "#REF!", "#VALUE!", "#NAME?", "#GETTING_DATA")
 EMPTY = frozenset(("", *ERRORS))
 MERGED = re.compile(rb'<(?:\w+:)?mergeCell\s+ref="(([A-Z]+)([0-9]+):([A-Z]+)([0-9]+))"')
+HIDDEN = rb'\b(?=[^<>]*\bhidden="(?:1|true)")'
+ROW = re.compile(rb"<(?:\w+:)?row" + HIDDEN + rb"[^<>]*>\s*<(?:\w+:)?c\b")  # with cells
+ENDS = rb'(?=[^<>]*\bmin="(\d+)")(?=[^<>]*\bmax="(\d+)")'
+COLUMN = re.compile(rb"<(?:\w+:)?col" + HIDDEN + ENDS)
 MAX_MERGED = 2**16  # blocks of merged cells that are looked at
-CHUNK, OVERLAP = 2**20, 2**7  # bytes of a sheet that are searched at once, and of a match
+CHUNK, OVERLAP = 2**20, 2**9  # bytes of a sheet that are searched at once, and of a match
 Row = tuple[Any, ...]
 
 
@@ -50,14 +63,19 @@ class ExcelReader:
             _check_parts(path)
         with self._sheet() as (sheet, told):
             rows = list(islice(_filled(sheet), SAMPLE + 1))
-            self.merged = _merged(sheet)
+            self.merged, n_hidden, hidden = _looks(sheet)
         title = self._find_title(rows[:MAX_TITLE])
         title.refuse(path)
         self.hint = title.hint or (_other_sheets(told) if told else "")
         try:
             self._open_rows(rows, told)
         except DataError as error:
-            raise DataError(" ".join(filter(None, (str(error), self.hint)))) from None
+            raise DataError(f"{error} {self.hint}".rstrip(), parameter=error.parameter) from None
+        columns = [name for j, name in enumerate(self.all_names) if name and j in hidden]
+        what = counted(n_hidden, "row") if n_hidden else ""
+        what += f"{', ' if what else ''}column {quote_names(columns)}" if columns else ""
+        if what:
+            warn(f"{path}: hidden cells are used like others: {what}.", HiddenCellsWarning)
 
     def _open_rows(self, rows: list[Row], told: str) -> None:
         path = self.path
@@ -69,14 +87,10 @@ class ExcelReader:
         cut = [self._cut(row, n) for n, row in enumerate(rows[1:])]
         sample = _columns(cut, range(self.width), ".")
         self.all_names = name_columns(path, [_text(cell, ".") for cell in self.header], sample)
-        # only texts tell how numbers are written
-        texts = [tuple(cell if isinstance(cell, str) else None for cell in row) for row in cut]
-        columns = _columns(texts, range(self.width), ".")
         check_header(path, self.all_names, sample)
         self._check_formulas([j for j in range(self.width) if all(row[j] is None for row in cut)])
-        found = find_text_format(path, self.all_names, columns, ",", decimal=self.decimal)
-        check_certain(path, found)
-        self.text = found.text
+        found = self._find_format(cut)
+        self.text, self.decided = found.text, found.decided
         if cut and len(rows) <= SAMPLE:
             self._check_last(cut)
         self.names = [name for name in self.all_names if name]
@@ -85,8 +99,17 @@ class ExcelReader:
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
         where = [self.all_names.index(name) for name in names]
         below = self._first_row() + 1 if self.merged else 0
-        n_rows, last = 0, list[Row]()
+        n_rows, last, decided = 0, list[Row](), self.decided
         for rows in self._rows():
+            if not decided:
+                found = self._find_format(rows, n_rows)
+                decided = found.decided
+                if found.text.decimal != self.text.decimal:
+                    raise DataError(
+                        f"{self.path}: texts tell only below row {n_rows} that a comma is decimal. "
+                        "Name the decimal sign.",
+                        parameter="decimal",
+                    )
             self._check_merged(rows, below + n_rows, where)
             yield _columns(rows, where, self.text.decimal)
             n_rows += len(rows)
@@ -102,6 +125,15 @@ class ExcelReader:
             while batch := list(islice(rows, BATCH)):
                 yield [self._cut(row, n_rows + n) for n, row in enumerate(batch)]
                 n_rows += len(batch)
+
+    def _find_format(self, rows: Sequence[Row], start: int = 0) -> Found:
+        """Find how numbers are written, which cells of text alone tell; raise if it is in doubt."""
+        texts = [tuple(cell if isinstance(cell, str) else None for cell in row) for row in rows]
+        columns = _columns(texts, range(self.width), ".")
+        # a sheet has no commas between columns, which would tell that a point is decimal
+        found = find_text_format(self.path, self.all_names, columns, ";", start, self.decimal)
+        check_certain(self.path, found)
+        return found
 
     def _check_last(self, rows: Sequence[Row]) -> None:
         texts = [[_text(cell, self.text.decimal) for cell in row] for row in rows]
@@ -275,25 +307,30 @@ class _Block(NamedTuple):
     without_value: range
 
 
-def _merged(sheet: Any) -> list[_Block]:
-    """Return the blocks of merged cells, which openpyxl does not tell of a sheet that is streamed.
+def _looks(sheet: Any) -> tuple[list[_Block], int, set[int]]:
+    """Return the blocks of merged cells, the number of hidden rows, and which columns are hidden.
 
-    They are written below the rows.
+    openpyxl does not tell them of a sheet that is streamed.
     """
     from openpyxl.utils import column_index_from_string
 
     found: dict[tuple[bytes, ...], None] = {}
-    tail = b""
+    tail, n_rows, columns = b"", 0, set[int]()
     with sheet._get_source() as source:
         while len(found) < MAX_MERGED and (chunk := source.read(CHUNK)):
-            found.update(dict.fromkeys(match.groups() for match in MERGED.finditer(tail + chunk)))
+            text = tail + chunk
+            found.update(dict.fromkeys(match.groups() for match in MERGED.finditer(text)))
+            n_rows += sum(match.end() > len(tail) for match in ROW.finditer(text))
+            for first, last in COLUMN.findall(text):
+                columns.update(range(int(first) - 1, min(int(last), MAX_COLUMNS)))
             tail = chunk[-OVERLAP:]
     blocks = []
     for name, left, top, right, bottom in found:
         first, last = (column_index_from_string(side.decode()) - 1 for side in (left, right))
         empty = range(first + (int(top) == int(bottom)), last + 1)
         blocks.append(_Block(name.decode(), int(top), first, empty))
-    return sorted(blocks, key=lambda block: (block.top, block.left))  # the file has any order
+    blocks.sort(key=lambda block: (block.top, block.left))  # the file has any order
+    return blocks, n_rows, columns
 
 
 def _has_value(row: Row, where: range) -> bool:

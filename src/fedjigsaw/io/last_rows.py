@@ -15,9 +15,9 @@ ADVICE = (
 def check_last(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Raise if the last row is a total of the others, or a note: it would count as a row.
 
-    A total begins with a word such as "total", which no row above has there, and has values for
-    some columns only. A note is the only value of its row, and several words; above, its column has
-    single words.
+    A total has a word such as "total", which no row above has there: as its first value, if it has
+    values for some columns only, or as its only text. A note is the only value of its row, and
+    several words; above, its column has single words.
 
     Parameters
     ----------
@@ -25,26 +25,24 @@ def check_last(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) 
     names : of all columns.
     rows : the last ones, as texts.
     """
-    cells = rows[-1]
-    filled = [j for j, cell in enumerate(cells) if cell.strip()]
-    if not filled or filled[-1] >= len(names):
+    cells = [cell.strip() for cell in rows[-1]]
+    filled = [j for j, cell in enumerate(cells) if cell]
+    texts = [j for j in filled if cells[j][0].isalpha()]
+    if not filled or filled[-1] >= len(names) or (len(filled) == len(names) and len(texts) != 1):
         return
-    word, what = cells[filled[0]].strip(), _kind(filled, len(names), rows)
+    place = texts[0] if len(texts) == 1 else filled[0]
+    what = _kind(cells[place], place, len(filled), rows)
     if what:
         raise DataError(
-            f"{path}: its last row has {shorten(repr(word), MAX_VALUE)} in column "
-            f"{names[filled[0]]!r}, and seems to {what}. {ADVICE}"
+            f"{path}: its last row has {shorten(repr(cells[place]), MAX_VALUE)} in column "
+            f"{names[place]!r}, and seems to {what}. {ADVICE}"
         )
 
 
-def _kind(filled: Sequence[int], n_columns: int, rows: Sequence[Sequence[str]]) -> str:
-    """Say what the last row seems to do, by its first word; empty if that is no such word."""
-    if len(filled) == n_columns:
-        return ""
-    place = filled[0]
-    word = rows[-1][place].strip()
+def _kind(word: str, place: int, n_filled: int, rows: Sequence[Sequence[str]]) -> str:
+    """Say what the last row seems to do, by one of its words; empty if that is no such word."""
     above = [row[place].strip() for row in rows[:-1] if _n_filled(row) > 1 and place < len(row)]
-    if len(filled) > 1:
+    if n_filled > 1:
         is_total = word.rstrip(": ").lower() in TOTALS and word not in above
         return "sum up the others" if is_total else ""
     is_note = _is_phrase(word) and bool(above) and not any(map(_is_phrase, above))

@@ -215,7 +215,10 @@ class Table:
                 np.logical_not(np.isnan(rows).any(axis=1), out=kept)
             whole = bool(kept.all())
             if not whole and not self.drop_missing:
-                raise DataError(self._missing(), parameter="drop_missing")
+                text = (
+                    f"{self.path} has missing values: {self._missing()}. Skip these rows, or fill"
+                )
+                raise DataError(f"{text} in the values first.", parameter="drop_missing")
             start += len(rows)
             self.tally.rows = start
             self.tally.skipped += len(rows) - int(kept.sum())
@@ -247,10 +250,18 @@ class Table:
                 blocks, keys = _smallest(blocks, keys, max_rows)
         if n_seen > max_rows:
             blocks, keys = _smallest(blocks, keys, max_rows)
-        if not n_seen:
-            raise DataError(f"{self.path} has no row without missing values.")
+        self.check_complete()
         pa.default_memory_pool().release_unused()  # what was needed to read is needed no more
         return _join(blocks), n_seen
+
+    def check_complete(self) -> None:
+        """Raise if the latest reading has skipped all rows."""
+        if self.tally.skipped == self.tally.rows:
+            raise DataError(
+                f"{self.path} has no row without missing values: {self._missing()}. Fill them in, "
+                "or leave out a column that is empty.",
+                parameter="columns",
+            )
 
     def _missing(self) -> str:
         """Count the missing values of each column for an error; this reads the file again."""
@@ -260,11 +271,8 @@ class Table:
             rows = numbers.rows(self.columns, values, start)
             counts += np.isnan(rows).sum(axis=0)
             start += len(rows)
-        found = ", ".join(
-            f"{n} in {name!r}" for name, n in zip(self.columns, counts, strict=True) if n
-        )
-        advice = "Skip these rows, or fill in the values first."
-        return f"{self.path} has missing values: {found}. {advice}"
+        pairs = zip(self.columns, counts, strict=True)
+        return ", ".join(f"{n} in {name!r}" for name, n in pairs if n)
 
 
 def open_file(path: Path | str, decimal: str | None = None) -> Table:

@@ -74,7 +74,7 @@ class TextReader:
         try:
             self._open_columns(sample)
         except DataError as error:
-            raise DataError(f"{error} {self.hint}".rstrip()) from None
+            raise DataError(f"{error} {self.hint}".rstrip(), parameter=error.parameter) from None
 
     def _open_columns(self, sample: str) -> None:
         path = self.path

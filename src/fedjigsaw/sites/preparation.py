@@ -174,10 +174,11 @@ def prepare(
 
 
 def scaled_rows(table: Table, scaler: Scaler | None, progress: Progress) -> Iterator[Floats]:
-    """Read a table batch by batch, without rows that have missing values."""
+    """Read a table batch by batch, without rows that have missing values; raise if all have."""
     for batch in table.batches():
         yield scale(batch.rows, scaler)
         progress(len(batch.kept))
+    table.check_complete()
 
 
 def scale(rows: Floats, scaler: Scaler | None) -> Floats:
@@ -212,8 +213,7 @@ def _in_order(table: Table, order: tuple[str, ...], scaler: Scaler | None) -> Ta
 
 def check_clipped(table: Table, n_rows: int, n_outside: int) -> None:
     """Raise if no rows were read; warn if some were clipped to the bounds of a promise."""
-    if not n_rows:
-        raise DataError(f"{table.path} has no row without missing values.")
+    table.check_complete()
     if n_outside:
         warn(
             f"{n_outside} of {n_rows} rows of {table.path} are outside the bounds and were "

@@ -16,9 +16,7 @@ from fedjigsaw.columns.schema import (
     IGNORE,
     Schema,
 )
-from fedjigsaw.columns.text import (
-    is_text,
-)
+from fedjigsaw.columns.text import is_text, whole
 from fedjigsaw.columns.words import close_names
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.atomic import open_whole
@@ -173,7 +171,7 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
         levels = changes.levels.get(column.name, {})
         text = table.reader.text.with_missing([*schema.missing, *absent])
         # a mark for missing values that is mapped has a meaning here
-        marks = tuple(mark for mark in text.marks if mark not in levels)
+        marks = tuple(mark for mark in text.marks if whole(mark) not in map(whole, levels))
         text = with_changes(text, marks=marks).keeping([*levels, *column.categories])
         if column.name in changes.date_formats:
             column = with_changes(column, format=changes.date_formats[column.name])

@@ -28,10 +28,7 @@ from fedjigsaw.columns.text import (
     Flags,
     TextFormat,
     has_days,
-    is_text,
     plain,
-    to_numbers,
-    without_missing,
 )
 from fedjigsaw.columns.values import (
     MUST_BE,
@@ -88,12 +85,10 @@ class CopiedColumn:
             self.first_outside = self._first(raw, outside)
             self.mark = str(raw[int(np.argmax(outside))].as_py()).removesuffix(" 00:00:00")
         found = self._build(values, numbers)
-        present = nulls(without_missing(raw, self.schema_text)) if is_text(raw.type) else None
-        present = ~(reading.missing if present is None else present)
+        present = ~self._missing(raw, self.schema_text)
         treated = self.column.outside == "missing" and self.column.kind != CATEGORY
         gone = present & (nulls(found) | outside) if treated else present & nulls(found)
-        asked = self._are(reading.numbers, self.asked) | _are_texts(raw, self.asked)
-        self._note_gone(raw, gone, gone & ~asked)
+        self._note_gone(raw, gone, reading.numbers)
         self.n_present += int(present.sum())
         self.n_rows += len(found)
         self.n_missing += found.null_count
@@ -108,11 +103,14 @@ class CopiedColumn:
         new = pa.array(list(self.levels.values()), pa.string()).take(places)
         return pc.coalesce(new, levels)
 
-    def _note_gone(self, raw: pa.Array, gone: Flags, unasked: Flags) -> None:
-        if gone.any() and not self.first_gone:
-            self.first_gone = self._first(raw, gone)
+    def _note_gone(self, raw: pa.Array, gone: Flags, numbers: Floats) -> None:
+        if not gone.any():
+            return
+        self.first_gone = self.first_gone or self._first(raw, gone)
         self.n_gone += int(gone.sum())
-        self.n_unasked += int(unasked.sum())
+        alone = replace(self.text, missing=(), marks=tuple(self.asked))
+        asked = self._missing(raw, alone) | self._are_days(numbers, self.asked)
+        self.n_unasked += int((gone & ~asked).sum())
 
     def _first(self, raw: pa.Array, flags: Flags) -> str:
         place = int(np.argmax(flags))
@@ -167,15 +165,16 @@ class CopiedColumn:
         return any(code in self.pattern for code in ("%H", "%I")) or bool((numbers % 1 > 0).any())
 
     def _numbers(self, numbers: Floats) -> Floats:
-        numbers = np.where(self._are(numbers, self.absent), np.nan, numbers)
+        numbers = np.where(self._are_days(numbers, self.absent), np.nan, numbers)
         return self.factor * numbers
 
-    def _are(self, numbers: Floats, marks: Sequence[str]) -> Flags:
-        """Say of each value whether it is a mark, however both are written: 9 and 9.0 are one."""
-        if self.column.kind == DATE:
-            found: Flags = np.isin(np.floor(numbers), [d for m in marks for d in _days(m)])
-        else:
-            found = np.isin(numbers, [float(m) for m in marks if _is_number(m)])
+    def _missing(self, raw: pa.Array, text: TextFormat) -> Flags:
+        return read_leniently(self.column, raw, text, self.pattern).missing
+
+    def _are_days(self, numbers: Floats, marks: Sequence[str]) -> Flags:
+        """Say of each value whether it is a day that a mark means, however both are written."""
+        days = [d for m in marks for d in _days(m)] if self.column.kind == DATE else []
+        found: Flags = np.isin(np.floor(numbers), days)
         return found
 
     def _outside(self, numbers: Floats) -> Flags:
@@ -247,21 +246,9 @@ def _array(numbers: Floats, kind: pa.DataType) -> pa.Array:
     return pa.array(whole, mask=missing).cast(kind)
 
 
-def _are_texts(raw: pa.Array, marks: Sequence[str]) -> Flags:
-    """Say of each value whether it is the text of a mark."""
-    if not marks or not is_text(raw.type):
-        return np.zeros(len(raw), dtype=np.bool_)
-    texts = without_missing(raw, TextFormat(missing=()))
-    return nulls(without_missing(raw, TextFormat(missing=tuple(marks)))) & ~nulls(texts)
-
-
 def _days(text: str) -> list[float]:
     """Return the day that a text such as 9999-12-31 means, if it means one."""
     try:
         return [to_days(date.fromisoformat(text))]
     except ValueError:
         return []
-
-
-def _is_number(text: str) -> bool:
-    return to_numbers(pa.array([text]), TextFormat(missing=())) is not None

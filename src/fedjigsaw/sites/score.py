@@ -12,7 +12,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw._validation import MAX_SAMPLES
 from fedjigsaw.choice.shapes import NOISE, label_rows
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.errors import DataError, MessageError, ParameterError, counted, invalid
+from fedjigsaw.errors import MessageError, ParameterError, counted, invalid
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.io.tables import Table
 from fedjigsaw.kernels.profiles import merge_profiles
@@ -221,8 +221,6 @@ def mean_squared_distance(
     """
     table = open_data(data, file.columns, drop_missing=drop_missing, encoding=file.encoding)
     counts, sse, _ = _per_cluster(table, Model(file.summary.centers), file.scaler, progress)
-    if not counts.sum():
-        raise DataError(f"{table.path} has no row without missing values.")
     return float(sse.sum() / counts.sum())
 
 
