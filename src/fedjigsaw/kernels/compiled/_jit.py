@@ -13,6 +13,7 @@ from fedjigsaw.kernels.compiled import tell_compiling
 # part of it, and are not kept by themselves. Else the process that compiles would call their own
 # machine code, and later processes the copy that is kept with the caller's, in another order.
 FAST = {"arcp", "contract", "nsz", "reassoc"}
+PART: dict[str, Any] = {"no_cpython_wrapper": True, "forceinline": True}
 
 
 class _Telling(event.Listener):
@@ -44,7 +45,7 @@ def compiled(function: Callable[..., Any]) -> Any:
     options: dict[str, Any] = {"nogil": True, "fastmath": FAST, "error_model": "numpy"}
     options["no_cfunc_wrapper"] = True  # C does not call it
     if function.__name__.startswith("_"):  # Python does not call it: no wrapper to compile
-        return njit(no_cpython_wrapper=True, forceinline=True, **options)(function)
+        return njit(**options, **PART)(function)
     try:
         return njit(cache=True, **options)(function)
     except RuntimeError:  # no folder for the machine code
