@@ -52,6 +52,7 @@ __all__ = [
     "ForeignSummaryWarning",
     "ForgottenSiteWarning",
     "IdentifierWarning",
+    "HiddenCellsWarning",
     "IgnoredClientsWarning",
     "IgnoredColumnWarning",
     "MarksWarning",

@@ -52,9 +52,14 @@ def has_code(name):
 
 def lines_of(script):
     """Yield the words of each command, and whether ``|| true`` says that it fails."""
+    open_quote = ""  # what came before, of a text over several lines
     for line in script.replace("\\\n", " ").splitlines():
-        command, _, fails = line.partition(" || ")
-        if words := shlex.split(command.replace("...", "x"), comments=True):
+        command, _, fails = f"{open_quote}{line}".partition(" || ")
+        try:
+            words, open_quote = shlex.split(command.replace("...", "x"), comments=True), ""
+        except ValueError:
+            words, open_quote = [], f"{command}\n"
+        if words:
             yield words, bool(fails)
 
 
