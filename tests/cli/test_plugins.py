@@ -76,7 +76,7 @@ class TestInstalledPackages:
         assert "--plugin" in done.stderr
 
     def test_experiments(self, sites, toy, broken):
-        words = "compare --dataset iris --split iid --clients 3 --runs 1 -k 3 --json"
+        words = "compare --dataset iris --split iid --clients 3 --runs 1 -k 3 --json --force"
         done = shell(sites, f"{words} --method toy-ward --method jigsaw", toy, broken)
         assert [row["method"] for row in json.loads(done.stdout)["rows"]] == ["toy-ward", "jigsaw"]
         done = shell(sites, f"{words} --method toy-broken", toy, broken)

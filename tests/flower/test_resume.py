@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 from fedjigsaw.deep import DeepFeCA, images
 from fedjigsaw.deep.site import ImageSite
 from fedjigsaw.errors import FederationError, MessageError, ParameterError, QuorumError
-from fedjigsaw.flower import bundle, jobs, places, processes, resuming, work
+from fedjigsaw.flower import bundle, jobs, processes, resuming, work
 from fedjigsaw.flower.apps import client_app
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.flower.rounds import federate
@@ -259,8 +259,7 @@ def test_a_model_that_nobody_got_is_got_by_resuming(do, grid, clinic, control):
     """Its `run` was killed, and the server finished."""
     first = do(JOB, grid())
     control.work = lambda folder: do(JOB, LocalGrid({}), folder)  # no site is asked
-    place = places.ServerPlace(clinic / "server")
-    model, transcript = place.run(JOB, lambda event: None, resume=True)
+    model, transcript = jobs.run_job(clinic / "server", JOB, resume=True)
     assert model.read_bytes() == (first / "model").read_bytes()
     assert len(transcript["rounds"]) == LAST + 1
     with pytest.raises(ParameterError, match="There is no checkpoint"):
