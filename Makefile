@@ -2,7 +2,7 @@
 #   make demo   install the core, cluster a generated data set over ten clients, write demo.png
 #   make test   run ruff, mypy, import-linter, the check of sizes, and the tests with doctests
 #   make test-real  run the tests of federations, DeepFeCA and pages in a browser
-#   make quick  run the tests of `make test` without the slow ones: under two minutes
+#   make quick  run the tests of algorithms, privacy and tables without the slow ones: a minute
 #   make test-long  run the long tests that the others leave out
 #   make coverage   run the tests of `make test` and `make test-real`, and say which lines they miss
 #   make release-check  build the package, try it in an empty environment, and leave it in dist/
@@ -39,8 +39,9 @@ coverage: kernels
 test-long: $(VENV)/.dev $(VENV)/.docs
 	$(BIN)/python -m pytest -m long --durations=0 tests
 
-QUICK := -q -m "not slow and not long and not ($(REAL))" \
-  $(foreach part,deep flower kernels/device,--ignore=tests/$(part) --ignore=src/fedjigsaw/$(part))  # collecting them takes long
+# What needs neither commands nor whole rounds: algorithms, privacy and the reading of tables.
+QUICK := -q -m "not slow and not long and not ($(REAL))" --ignore=tests/kernels/device tests/test_*.py \
+  $(foreach part,choice columns contracts io kernels methods privacy trust,tests/$(part))
 
 quick: kernels
 	$(BIN)/python -m pytest -n 2 $(QUICK)
@@ -58,7 +59,7 @@ ENVIRONMENTS := build/newest build/bare build/oldest
 .PHONY: $(ENVIRONMENTS)
 build/newest build/oldest: WITH := [$(EXTRAS)]
 build/newest build/oldest: TRIED := $(QUICK)
-build/bare: TRIED := $(QUICK) tests/cli tests/io
+build/bare: TRIED := $(QUICK) tests/cli
 build/oldest: PIP := -c build/oldest.txt
 $(ENVIRONMENTS): export NUMBA_CACHE_DIR = $(CURDIR)/$@/numba
 

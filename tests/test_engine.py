@@ -35,6 +35,7 @@ class TestClient:
         for other in (answer("b", 0, 0), answer("a", 1, 0), answer("a", 0, 1)):
             assert other.centers.tobytes() != base
 
+    @pytest.mark.slow
     @pytest.mark.usefixtures("two_threads")
     @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
     def test_computes_on_one_thread(self, engine):

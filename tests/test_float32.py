@@ -15,6 +15,7 @@ def both(grid):
     return data.X.astype(np.float32), data.X.astype(np.float32).astype(np.float64), ids
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", [Jigsaw, KFed, FuzzyCMeans])
 def test_the_same_fit_in_the_type_of_the_rows(cls, both):
     single, double, ids = both

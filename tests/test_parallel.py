@@ -48,6 +48,7 @@ def counted(method, n=6):
 
 
 class TestTheSameBits:
+    @pytest.mark.slow
     def test_a_change_of_the_environment_reaches_workers_that_run_already(self, monkeypatch):
         people = clients(FeCA(2), a=GOOD, b=GOOD)
         with ProcessEngine(people, n_jobs=2) as engine:

@@ -293,6 +293,7 @@ def test_shards_are_even():
     assert sizes.max() - sizes.min() <= 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [

@@ -90,6 +90,7 @@ def test_files_and_memory_give_the_same_bits(data, tmp_path, ending):
     assert formats.encode(model) == formats.encode(by_file)
 
 
+@pytest.mark.slow
 def test_statistics_do_not_depend_on_the_blocks_of_a_file(tmp_path):
     frame = pd.DataFrame({"x": np.random.default_rng(0).normal(1e6, 1, 300_000)})
     frame.to_csv(tmp_path / "a.csv", index=False)

@@ -26,6 +26,7 @@ def words(rng):
     return X, rng.integers(3, size=120), topics
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cls", TAKES_SPARSE)
 @pytest.mark.parametrize("form", [sparse.csr_array, sparse.csr_matrix, sparse.coo_array])
 def test_sparse_as_dense(cls, form, words):
@@ -41,6 +42,7 @@ def test_sparse_as_dense(cls, form, words):
     np.testing.assert_allclose(thin.profile_["mean"], dense.profile_["mean"], atol=1e-8)
 
 
+@pytest.mark.slow
 def test_every_way_to_fit(words):
     X, clients, topics = words
     rows = sparse.csr_array(X)
@@ -72,6 +74,7 @@ def test_weights_and_float32(words, rng):
     assert thin.labels_.tolist() == dense.labels_.tolist()
 
 
+@pytest.mark.slow
 def test_no_dense_array_of_all_rows():
     rows = sparse.csr_array(sparse.random(20_000, 1000, density=0.002, random_state=0))
     fitted = Jigsaw(2, n_init=1, max_iter=3, n_rounds=2, random_state=0)

@@ -100,6 +100,7 @@ def test_the_limit_holds_in_new_threads_and_after_they_have_ended():
         assert set(limits()) == {1}
 
 
+@pytest.mark.slow
 def test_the_limit_holds_for_libraries_that_are_loaded_later(monkeypatch):
     """scikit-learn is imported when it is first needed: after a limit, and inside of one."""
     code = """

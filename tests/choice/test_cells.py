@@ -31,6 +31,7 @@ def test_rounding_is_not_the_unit():
     assert cells.scale == pytest.approx(values.std())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("far", [1e7, 1e8, -1e9])
 def test_one_absurd_row_hides_no_clusters(far):
     rng = np.random.default_rng(0)

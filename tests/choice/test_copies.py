@@ -22,6 +22,7 @@ def n_found(X, clients, weights=None):
     return len(fitted.cluster_centers_)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", [2, 30])
 def test_copies_and_equal_weights_change_no_number(times):
     assert n_found(BLOBS, SITES) == 4

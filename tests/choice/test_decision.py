@@ -61,6 +61,7 @@ class TestClusters:
         assert choice.k == 3
         assert (KFindings.of(choice, np.arange(3), 0.0).elongation > 6).all()
 
+    @pytest.mark.slow
     def test_more_than_any_start(self, rng):
         """The search starts with 100 centers, and doubles them."""
         grid = np.stack(np.meshgrid(np.arange(11), np.arange(11)), -1).reshape(-1, 2) * 8.0
@@ -143,6 +144,7 @@ class TestDoubt:
         sure, doubtful = (confidence(choice, n) for n in (0.0, 100.0))
         assert doubtful == pytest.approx(sure / 2)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["irrel01-5d", "b5-256d"])
     def test_pieces_with_valleys_are_no_clusters(self, name):
         """Columns of 0 and 1 divide clusters, and in many columns halves have valleys."""
@@ -174,6 +176,7 @@ class TestLaws:
         assert far.k == first.k == 3
         assert far.means == pytest.approx(1000 * first.means + 5e4)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("shape", ["round", "any"])
     @pytest.mark.parametrize("apart", [0.0, 5.0])
     def test_columns_that_are_the_same_everywhere_do_not_matter(self, rng, apart, shape):
@@ -223,6 +226,7 @@ class TestLaws:
         assert tuple(sorted(merges[0])) == best
         assert costs[1] == pytest.approx(totals[best])
 
+    @pytest.mark.slow
     @pytest.mark.skipif(not installed(), reason="needs numba")
     @pytest.mark.parametrize("d", [2, 10])
     def test_compiled_code_chooses_the_same(self, rng, monkeypatch, d):
@@ -259,6 +263,7 @@ class TestValleys:
         assert not valleys(cells, from_labels(cells, (cells.points[:, 0] > 0) * 1)).separate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_wide", "dropped"), [(150, True), (900, False)])
 def test_cells_between_clusters_are_dropped_unless_they_are_most(rng, n_wide, dropped):
     """Few wide cells around two narrow clusters are mixed; many are a cluster themselves."""

@@ -130,6 +130,7 @@ class TestLabels:
         assert found.support_["points"].tolist() == pytest.approx([1000, 1000], abs=20)
         assert len(found.support_["separation"]) == 2
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("shape", ["round", "elongated", "any"])
     @pytest.mark.parametrize("n_clusters", [3, "auto"])
     def test_background_rows_belong_to_no_cluster(self, spread, shape, n_clusters):
@@ -187,6 +188,7 @@ class TestLabels:
         assert set(sent.tensors) <= {"grain", "left_out"}
         assert sent.counts.min() >= 5
 
+    @pytest.mark.slow
     def test_of_a_given_number_that_no_mixture_has(self):
         """More clusters than the criterion wants, and fewer."""
         rng = np.random.default_rng(0)
@@ -207,6 +209,7 @@ class TestLabels:
 
 
 class TestNumberGiven:
+    @pytest.mark.slow
     @pytest.mark.parametrize("shape", ["elongated", "any"])
     @pytest.mark.parametrize("seed", [1, 2, 3, 4])
     def test_clusters_that_overlap_are_as_good_as_those_of_k_means(self, shape, seed):
@@ -223,6 +226,7 @@ class TestNumberGiven:
         )
         assert found > own - 0.05
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", [1, 2, 3, 4])
     def test_in_many_columns_clusters_are_no_tiny_ones(self, seed):
         rng = np.random.default_rng(seed)
@@ -239,6 +243,7 @@ class TestNumberGiven:
         assert np.bincount(found.labels_).max() >= 997  # of 1000: hardly any elsewhere
         assert found.support_["margin"][found.support_["points"] == 0].tolist() == [0, 0]
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("shape", ["round", "elongated", "any"])
     @pytest.mark.filterwarnings("ignore::fedjigsaw.errors.UncertainNumberWarning")
     def test_a_limit_that_joins_clusters_is_told(self, shape):

@@ -42,6 +42,7 @@ WRITTEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", WRITTEN)
 def test_what_can_mean_one_day_is_read(text):
     assert read([text, text]) == [THE_DAY] * 2
@@ -71,6 +72,7 @@ def test_day_and_month_are_still_asked_for(sign):
     assert "'%d/%m/%Y %H:%M' or '%m/%d/%Y %H:%M'" in error.value.advice
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("time", ["", " 13:05", " 13:05:00", " 1:05 PM", " 01:05:00 pm"])
 @pytest.mark.parametrize("day", ["%Y-%m-%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y", "%d/%m/%Y", "%m/%d/%Y",
                                  "%Y/%m/%d", "%d-%b-%Y", "%d%b%Y", "%d %B %Y", "%b %d, %Y"])  # fmt: skip

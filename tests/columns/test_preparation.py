@@ -172,6 +172,7 @@ def test_a_category_column_with_few_values_counts_as_missing_throughout(tmp_path
     sites.common_scaler({"bern": found, "lyon": other}, schema=schema)  # nothing is contradictory
 
 
+@pytest.mark.slow
 def test_files_carry_the_preparation_whole(paths, tmp_path):
     scaler = prepare(paths)
     formats.save_scaler(scaler, tmp_path / "scaler.json")

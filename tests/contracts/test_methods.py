@@ -34,12 +34,14 @@ each_federated = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.slow
 @few_clusters
 @parametrize_with_checks([Jigsaw(), KMeansOfCenters()])
 def test_scikit_learn(estimator, check):
     check(estimator)  # its own assertions; a failure raises
 
 
+@pytest.mark.slow
 @few_clusters
 @each_method
 def test_some_of_scikit_learn(cls):
@@ -118,6 +120,7 @@ class TestEveryMethod:
         with pytest.raises(MessageError):
             cls(2).merge(summaries, 2)
 
+    @pytest.mark.slow
     def test_the_seed_decides_everything_and_is_on_record(self, cls, grid):
         data, ids = grid
         first, second, other = (cls(15, random_state=s).fit(data.X, clients=ids) for s in (1, 1, 2))
@@ -151,6 +154,7 @@ class TestWhatLeaves:
             sizes = np.bincount(nearest_centers(own, centers)[0], minlength=len(centers))
             assert not rows & {tuple(center) for center in centers[sizes != 1]}
 
+    @pytest.mark.slow
     @few_clusters
     def test_a_guard_of_fit_lets_no_small_cluster_leave(self, cls, grid):
         data, ids = grid

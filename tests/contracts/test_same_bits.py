@@ -71,12 +71,14 @@ def assert_same(other, one):
     ]
 
 
+@pytest.mark.slow
 @each_engine
 @pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
 def test_every_method(engine, cls):
     assert_same(fit(cls, engine), alone(cls))
 
 
+@pytest.mark.slow
 @each_engine
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_rows(engine, kind):

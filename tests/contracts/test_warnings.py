@@ -100,6 +100,7 @@ def test_a_warning_points_at_the_line_of_the_user(call):
     assert set(found) == {__file__}
 
 
+@pytest.mark.slow
 def test_no_module_warns_by_itself():
     """Another `stacklevel` would be wrong for some engine or entry point."""
     for path in SOURCE.rglob("*.py"):

@@ -34,11 +34,7 @@ def test_a_run_cannot_wait_for_more_sites_than_there_are(control):
         jobs.run_job(control.home, jobs.Job("feca", 3, min_sites=3))
 
 
-BY_COORDINATOR = {
-    "error": "The run was stopped by the coordinator.",
-    "exit_code": 130,
-    "stopped_by": "the coordinator",
-}
+STOPPED = {"error": stopping.STOPPED, "exit_code": 130}
 
 
 def new_run(clinic):
@@ -50,7 +46,7 @@ def new_run(clinic):
 def test_a_run_of_a_server_that_is_gone_can_be_stopped(clinic):
     folder = new_run(clinic)
     assert stopping.stop(clinic / "server", folder.name)["stopped"]
-    assert jobs.read_result(folder) == BY_COORDINATOR
+    assert jobs.read_result(folder) == STOPPED
 
 
 def test_whoever_follows_the_run_learns_that_it_was_stopped(clinic, control, run, tmp_path):
@@ -69,7 +65,7 @@ def test_whoever_follows_the_run_learns_that_it_was_stopped(clinic, control, run
 def test_the_first_result_counts(clinic):
     """What still computes when a run is stopped cannot say afterwards that there is a model."""
     folder = new_run(clinic)
-    assert jobs.write_result(folder, **BY_COORDINATOR)
+    assert jobs.write_result(folder, **STOPPED)
     assert not jobs.write_result(folder, transcript={})
-    assert jobs.read_result(folder) == BY_COORDINATOR
+    assert jobs.read_result(folder) == STOPPED
     assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == []

@@ -246,6 +246,7 @@ class TestBadInput:
         with pytest.raises(DataError, match=words):
             read(save(*rows))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("old", "new"),
         [
@@ -299,6 +300,7 @@ class TestBadInput:
         with pytest.raises(DataError, match=f"'{part}'"):
             open_table(path)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("padding", [b"", b"<!--" + b"x" * 10**6 + b"-->"])
     def test_entities_are_refused(self, save, padding):
         def change(name, data):
@@ -309,6 +311,7 @@ class TestBadInput:
             open_table(rewrite(save(["a"], [1]), change))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("last", [["Summe", 190, None], ["Summe", 190, 1.5], ["as of 12 March"]])
 @pytest.mark.parametrize("n", [20, 2046, 2047, 2048, 5000])  # 2048 rows are seen at first
 def test_a_total_or_a_note_below_the_rows_is_refused(save, n, last):

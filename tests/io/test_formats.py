@@ -295,6 +295,7 @@ def mutate(data, dice):
     return bytes(data)
 
 
+@pytest.mark.slow
 def test_ten_thousand_broken_files():
     """Only errors of our own, bounded memory, no hang; and most of them are noticed."""
     originals = [encode(content) for content in ALL.values()]

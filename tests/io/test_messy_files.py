@@ -71,6 +71,7 @@ def shares(path, *columns, missing=()):
     return dict(zip(stats.columns, stats.mean.tolist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("column", "values", "same"),
     [
@@ -96,6 +97,7 @@ def test_spellings_of_a_category_are_one(tmp_path, column, values, same):
     assert shares(copy, other, column) == shares(plain, other, column)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 @pytest.mark.parametrize("mark", ["9", "9.0", "9.00"])
 @pytest.mark.parametrize(
@@ -193,6 +195,7 @@ DOUBTFUL = {  # content, the sign that makes a fraction of it, the row, both rea
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DOUBTFUL)
 def test_a_number_that_can_be_read_in_two_ways_is_refused_with_both(tmp_path, name):
     content, sign, row, told = DOUBTFUL[name]
@@ -204,6 +207,7 @@ def test_a_number_that_can_be_read_in_two_ways_is_refused_with_both(tmp_path, na
     assert read(path, columns=["x"], decimal=",."[sign == ","])[-1][0] in (7470, -7470)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "numbers"),
     [

@@ -252,6 +252,7 @@ class TestManyColumns:
 
     N = 40_000
 
+    @pytest.mark.slow
     def test_tables(self, tmp_path):
         names = [f"c{j}" for j in range(self.N)]
         (tmp_path / "t.csv").write_text(f"{','.join(names)}\n{','.join('1' * self.N)}\n")

@@ -70,6 +70,7 @@ FILES = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_detection(tmp_path, name):
     content, columns, rows, decimal, thousands, told = FILES[name]
@@ -120,6 +121,7 @@ def test_the_sample_may_end_anywhere(tmp_path, monkeypatch, size):
     assert len(read(path, columns=["a"])) == 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "cp1252"])
 @pytest.mark.parametrize(
     ("first", "last", "number", "text"),
@@ -142,6 +144,7 @@ def test_signs_after_the_sample(tmp_path, monkeypatch, encoding, first, last, nu
     assert read(path, columns=["b"])[3000] == [number]
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     numbers=st.lists(
@@ -246,6 +249,7 @@ class TestBadInput:
         (f"a,{LONG}\n1,2\n", "t.csv: its first line"),
     )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("content", "told"), BAD, ids=range(len(BAD)))
     def test_the_place_is_told(self, tmp_path, content, told):
         with pytest.raises(DataError, match=told):
@@ -260,6 +264,7 @@ class TestBadInput:
         ):
             open_table(write(tmp_path / "t.csv", content))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("line", "told"),
         [
@@ -415,6 +420,7 @@ def test_other_files_have_no_title(tmp_path, content):
     assert open_table(write(tmp_path / "x.csv", content)).reader.hint == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 @pytest.mark.parametrize("n_blank", [1, 3, 700])
 def test_empty_rows_at_the_end_are_no_rows(tmp_path, monkeypatch, encoding, n_blank):
@@ -430,6 +436,7 @@ def test_empty_rows_at_the_end_are_no_rows(tmp_path, monkeypatch, encoding, n_bl
         open_table(write(path, (content + more).encode(encoding)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_columns", "n_blank"), [(700, 95), (2000, 40), (8000, 9)])
 def test_empty_rows_of_wide_tables_are_no_rows_either(tmp_path, n_columns, n_blank):
     """They may be more than the bytes in which they are looked for: then, somebody is told."""

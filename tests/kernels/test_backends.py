@@ -129,6 +129,7 @@ class TestExplicit:
         )
         assert found.labels.tolist() == own.labels.tolist()
 
+    @pytest.mark.slow
     def test_one_without_numba_does_not_load_it(self):
         code = """
 import sys, numpy as np

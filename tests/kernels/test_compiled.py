@@ -111,6 +111,7 @@ def test_statistics_are_those_of_the_labels(shape):
     assert moved <= 0.01  # a search ends once centers hardly move
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 def test_objective_is_that_of_sklearn(shape):
     """Both are means over seeds of the best of ten starts."""
@@ -171,6 +172,7 @@ def test_equal_values_have_no_spread_however_large(n):
     assert found.sse.tolist() == [0.0]
 
 
+@pytest.mark.slow
 def test_it_works_where_no_folder_can_be_written(tmp_path):
     """Numba keeps machine code beside the module, or in a folder of the user."""
     code = (

@@ -27,6 +27,7 @@ def as_points(groups, centers):
 
 
 class TestGroupByRadius:
+    @pytest.mark.slow
     @given(centers_and_radii())
     @settings(max_examples=300, deadline=None)  # the first example loads scipy
     def test_agrees_with_the_double_loop(self, sent):

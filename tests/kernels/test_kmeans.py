@@ -76,6 +76,7 @@ class TestLaws:
         assert sort_rows(there.centers) - offset == pytest.approx(sort_rows(here.centers), abs=1e-5)
         assert there.inertia == pytest.approx(here.inertia, rel=1e-3)
 
+    @pytest.mark.slow
     def test_parameters_reach_the_search(self, rng):
         X = rng.uniform(size=(400, 2))
 

@@ -24,6 +24,7 @@ def describe(parts):
     return centers, counts, sse, np.array([d.max() for d in distances])
 
 
+@pytest.mark.slow
 @given(clusters())
 def test_merge_formula_is_the_direct_sum(parts):
     centers, counts, sse, _ = describe(parts)

@@ -66,6 +66,7 @@ class TestLaws:
         assert often.centers == pytest.approx(once.centers)
         assert often.counts == pytest.approx(once.counts)
 
+    @pytest.mark.slow
     @given(seed=st.integers(0, 10**6), power=st.integers(-20, 20), shift=st.floats(-1e4, 1e4))
     @settings(max_examples=15, deadline=None)
     def test_scaling_and_translation_do_not_matter(self, seed, power, shift):
@@ -83,6 +84,7 @@ class TestLaws:
         X, w = weighted(rng)
         assert objective(X, 8 * w, 12) == pytest.approx(8 * objective(X, w, 12))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("k", "d", "n"), [(15, 2, 150), (40, 2, 800), (30, 16, 900), (20, 64, 400)]
     )
@@ -153,6 +155,7 @@ class TestSamples:
         assert other.centers == pytest.approx(one.centers)
         assert other.labels.tolist() == one.labels[order].tolist()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "kind",
         [

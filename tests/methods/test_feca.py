@@ -129,12 +129,14 @@ class TestByHand:
 class TestLaws:
     """On separated clusters: what must not change the result, and what must carry over to it."""
 
+    @pytest.mark.slow
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=15, deadline=None)
     def test_finds_the_clusters(self, seed):
         shards, true = separated(np.random.default_rng(seed))
         assert metrics.center_l2(centers_of(shards), true) < 2.5
 
+    @pytest.mark.slow
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=15, deadline=None)
     def test_order_of_clients_and_points(self, seed):
@@ -143,6 +145,7 @@ class TestLaws:
         shuffled = [rng.permutation(shards[i]) for i in rng.permutation(len(shards))]
         assert centers_of(shuffled) == pytest.approx(centers_of(shards))
 
+    @pytest.mark.slow
     @given(
         seed=st.integers(0, 10**6),
         shift=st.floats(-1e4, 1e4),
@@ -158,6 +161,7 @@ class TestLaws:
         # matched, not sorted: rotation may bring two coordinates close to each other
         assert metrics.center_l2(centers_of(moved), expected) < 1e-6 * scale * 1e3
 
+    @pytest.mark.slow
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=15, deadline=None)
     def test_all_clients_twice(self, seed):
@@ -187,6 +191,7 @@ class TestTheorem:
         inside = directions * self.R * rng.uniform(size=(n, 1)) ** (1 / k)
         return true[rng.integers(k, size=n)] + inside, true, separation
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("k", [3, 5])
     @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
     def test_every_output_is_near_a_true_center(self, search_with, k):

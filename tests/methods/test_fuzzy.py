@@ -172,6 +172,7 @@ class TestFederation:
             )
 
 
+@pytest.mark.slow
 def test_centers_that_coincide_are_told():
     X = load("digits").X
     ids = np.arange(len(X)) % 5

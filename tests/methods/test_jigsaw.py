@@ -120,6 +120,7 @@ class TestByHand:
 
 
 class TestLaws:
+    @pytest.mark.slow
     @given(seed=st.integers(0, 10**6))
     @settings(max_examples=10, deadline=None)
     def test_order_of_clients_and_rows(self, seed):
@@ -131,6 +132,7 @@ class TestLaws:
         assert second.cluster_centers_ == pytest.approx(first.cluster_centers_)
         assert metrics.center_l2(first.cluster_centers_, true) < 3
 
+    @pytest.mark.slow
     @given(seed=st.integers(0, 10**6), scale=st.floats(1e-3, 1e3), shift=st.floats(-1e4, 1e4))
     @settings(max_examples=10, deadline=None)
     def test_scale_and_place(self, seed, scale, shift):
@@ -235,6 +237,7 @@ class TestHeterogeneity:
 
 
 class TestAutoK:
+    @pytest.mark.slow
     @pytest.mark.parametrize("k", [2, 5, 9])
     @pytest.mark.parametrize("d", [1, 2, 10])
     def test_separated_clusters_are_counted(self, k, d):
@@ -243,6 +246,7 @@ class TestAutoK:
         assert fitted.n_clusters_ == k
         assert metrics.center_l2(fitted.cluster_centers_, true) < 3
 
+    @pytest.mark.slow
     def test_skewed_clients(self):
         for seed in range(3):
             data = datasets.gaussian_grid(3000, overlap=0.02, rng=seed)

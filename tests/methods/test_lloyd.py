@@ -32,6 +32,7 @@ def pooled(X, start, n_steps):
     return KMeans(len(start), init=start, **options).fit(X).cluster_centers_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_steps", [1, 2, 7, 60])
 @pytest.mark.parametrize("split", ["iid", "dirichlet", "shards"])
 def test_each_round_is_a_step_of_lloyd_on_the_pooled_rows(grid, rng, split, n_steps):

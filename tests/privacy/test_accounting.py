@@ -23,6 +23,7 @@ def independent(multipliers, delta):
     return accountant.get_epsilon(delta)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.1, 0.5, 1, 2, 4, 10])
 @pytest.mark.parametrize("delta", [1e-5, 1e-6, 1e-9])
 def test_a_multiplier_gives_the_epsilon_that_was_asked_for(epsilon, delta):

@@ -39,6 +39,7 @@ def test_the_real_mechanism_is_within_its_promise_and_half_the_noise_is_not(mech
     assert abs(rows[0]["without"]["squares"] - n) < 4 * (2 * n) ** 0.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["own", "shared"])
 def test_a_promise_is_kept_with_the_noise_of_the_operating_system(mechanism):
     n = {"own": 15, "shared": 80}[mechanism]

@@ -39,6 +39,7 @@ def fitted(n, privacy, k=K):
     return Jigsaw(k, random_state=0).fit(rows, clients=clients, privacy=privacy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "cells"), [(5_000, "shared"), (100_000, "own")])
 def test_a_fit_chooses_by_the_rows_that_are_expected(n, cells):
     plain = Jigsaw(K, random_state=0).fit(problem(n)[0]).inertia_

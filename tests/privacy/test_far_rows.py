@@ -28,6 +28,7 @@ def sent(rows, k=4, **params):
         return Jigsaw(k, random_state=0, **params).fit(rows, guard=Guard()).summaries_[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [1, 4, "auto"])
 def test_no_answer_tells_how_far_it_is(k):
     """The attacker knows all other rows, and where the far one is but for its distance."""

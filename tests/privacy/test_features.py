@@ -79,6 +79,7 @@ def test_the_table_by_hand():
     assert rest[-1] == 1
 
 
+@pytest.mark.slow
 @given(st.lists(person, min_size=1, max_size=6), st.integers(0, 5))
 @settings(max_examples=60, deadline=None)
 def test_one_row_changes_the_table_by_at_most_the_sensitivity(people, which):

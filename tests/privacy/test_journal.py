@@ -150,6 +150,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_writer_loses_no_record_that_it_reported(tmp_path):
     path = tmp_path / "journal.jsonl"
     for _ in range(2):

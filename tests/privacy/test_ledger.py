@@ -240,6 +240,7 @@ class TestLimit:
             ledger.set_limit(1e-300, 1e-300)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([(0.5, 1e-9), (1.0, DELTA), (8.0, 1e-4)]),
     st.lists(st.tuples(st.integers(1, 10), st.sampled_from(["row", "site"])), max_size=8),
@@ -328,6 +329,7 @@ print(n_lines)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_killed_at_any_line_has_spent_what_it_may_have_released(tmp_path):
     n_lines = int(run(KILLED_EVERYWHERE, tmp_path))

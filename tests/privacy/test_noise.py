@@ -84,6 +84,7 @@ RUNS = {"own": 12, "step": 200, "shared": 30, "site": 30}
 MULTIPLIER = 4.5309  # for epsilon 1 and delta 1e-6, from an accountant of another library
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_noise_of_each_released_field(kind):
     asked = question(kind, MODEL if kind == "step" else None)
@@ -95,6 +96,7 @@ def test_noise_of_each_released_field(kind):
         check_unrelated(drawn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", EXPECTED)
 def test_half_the_noise_is_noticed(kind):
     asked = question(kind, MODEL if kind == "step" else None)
@@ -137,6 +139,7 @@ def answers(n, **promise):
         yield Client("a", X, method, privacy=privacy).answer(Broadcast(0, 0, model))
 
 
+@pytest.mark.slow
 def test_noise_of_a_summary_is_as_it_says():
     """Counts, centers and sums of squares of a summary, as the server sees them."""
     X = rows_of()

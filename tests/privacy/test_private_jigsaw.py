@@ -49,6 +49,7 @@ def test_an_insecure_seed_gives_the_same_bits():
     assert fitted(private()).model_ != fitted(private(insecure_seed=1)).model_
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [{"cells": "shared"}, {"epsilon": 20, "unit": "site"}])
 def test_shared_cells(changes):
     n_clients = 300

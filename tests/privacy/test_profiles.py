@@ -175,6 +175,7 @@ def test_the_sums_by_hand():
     assert not found.table[[0, 2]].any()
 
 
+@pytest.mark.slow
 @given(st.lists(person, min_size=1, max_size=9), st.integers(0, 8))
 @settings(max_examples=200, deadline=None)
 def test_one_row_changes_the_sums_by_at_most_the_sensitivity(people, which):

@@ -48,6 +48,7 @@ def draw(seed, n, d, scale, offset):
     return 10.0**offset * rng.normal(size=d) + 10.0**scale * rng.normal(size=(n, d))
 
 
+@pytest.mark.slow
 @given(samples)
 @settings(max_examples=200, deadline=None)
 def test_the_error_is_at_most_the_sampling_error(sample):
@@ -292,6 +293,7 @@ class TestScaledRows:
             assert (centers[:, 1] >= -1e-12).all()
             assert (centers[:, 1] <= 1 + 1e-12).all()
 
+    @pytest.mark.slow
     @given(st.integers(0, 10**6), st.floats(-20, 40))
     @settings(max_examples=200, deadline=None)
     def test_the_error_is_at_most_the_sampling_error(self, seed, offset):
@@ -305,6 +307,7 @@ class TestScaledRows:
         assert (found.centers != exact.centers).all()
         assert round_summary(found, found.counts, None, scaler) == found
 
+    @pytest.mark.slow
     def test_an_added_row_is_not_found(self):
         scaler = Scaler(("x", "y"), np.array([5.3, 0.017]), np.array([3.7, 0.11]))
         for n in (5, 20, 100):
@@ -371,6 +374,7 @@ class TestDifferencing:
             hits += np.linalg.norm(row - X[-1]) < 0.1 * np.sqrt(d)
         return hits / trials
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("n", "d"), [(5, 2), (20, 2), (100, 2), (5, 8), (1000, 8)])
     def test_a_row_is_not_found(self, n, d):
         assert self.recovered(Guard(), n, d) <= 0.05
@@ -382,6 +386,7 @@ class TestDifferencing:
     def test_it_is_always_found_without_a_guard(self):
         assert self.recovered(Guard(1), 20, 2) == 1
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("n", "d"), [(5, 17), (5, 64), (20, 64), (100, 300)])
     def test_nor_a_column_that_varies_more_than_many_others(self, n, d):
         """Such as a salary beside categories: its digits must not be those of the others."""
@@ -396,6 +401,7 @@ class TestDifferencing:
             hits += abs(found - X[-1, 0]) < 100
         assert hits / 200 <= 0.2  # a guess at the mean: 0.08; a single column of five rows: 0.14
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("n", [20, 100, 1000])
     def test_sums_of_squares_do_not_give_its_distance(self, n):
         hits = 0

@@ -101,6 +101,7 @@ def lengths(question, rows, others, seed=0):
     return [np.linalg.norm((a.table - b.table).ravel()) / a.scale for a, b in pairs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["own", "step", "shared", "site"])
 def test_tables_of_neighbors_are_within_the_sensitivity(kind):
     shares = SHARES if kind == "own" else (1.0,)
@@ -169,6 +170,7 @@ def test_the_farthest_sites_are_one_row_each_in_two_cells():
     assert lengths(question, row, other) == pytest.approx([allowed], rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("d", [1, 2, 16, 100, 1024])
 def test_a_row_adds_the_same_whether_alone_or_among_others(d):
     rng = np.random.default_rng(d)

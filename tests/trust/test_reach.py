@@ -35,6 +35,7 @@ def above(found, bound):
     return (found > bound).mean()
 
 
+@pytest.mark.slow
 def test_by_default_an_honest_model_is_the_one_without_checks(rows):
     assert (values(rows, TOLD, "k", liars.SPLITS, honest=True) == 1).all()
 
