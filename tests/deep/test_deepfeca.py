@@ -308,7 +308,7 @@ def test_it_makes_no_promise_that_it_cannot_keep(digits):
 )  # finite weights without finite projections, or none
 def test_training_that_diverges_says_what_to_change(small, few, learning_rate):
     deep = small(n_rounds=4, learning_rate=learning_rate)
-    with pytest.raises(DivergedError, match="diverged in round .*learning_rate=.*warmup_rounds=.*"):
+    with pytest.raises(DivergedError, match="diverged in round .*learning rate.*warmup_rounds"):
         deep.fit(few[0], clients=few[1])
 
 
