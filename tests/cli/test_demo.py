@@ -46,7 +46,7 @@ class TestDemo:
         assert found["rows"][0]["n_found"] == 15
         assert Path(found["picture"]).read_bytes().startswith(b"<?xml")
         assert set(found["support"]) == {"clients", "points", "spread", "margin"}
-        assert sum(found["support"]["points"]) == 5000
+        assert sum(found["support"]["points"]) == 2000
 
     def test_bad_places_are_refused_before_the_work(self, run, tmp_path):
         with pytest.raises(FedJigsawError, match="there is no folder"):

@@ -136,9 +136,10 @@ class TestOwnFiles:
         with pytest.raises(MessageError, match="'toy-ward'.* --plugin"):
             run("aggregate", summary, "-k", 2, "-o", sites / "model")
 
-    def test_splits_of_a_file_have_a_name(self, run, tmp_path):
+    def test_splits_of_a_file_have_a_name(self, run, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
         (tmp_path / "toy_split.py").write_text(SPLIT)
-        words = "compare --dataset iris --clients 3 --runs 1 --method match --json --split by_order"
+        words = "compare --dataset iris --clients 3 --runs 1 --method match --json --force --split by_order"
         plugin = str(tmp_path / "toy_split.py")
         assert json.loads(run(*words.split(), "--plugin", plugin).stdout)["rows"]
         assert run(*words.replace("by_order", "by_luck").split()).exit_code == 2

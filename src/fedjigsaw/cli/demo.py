@@ -49,7 +49,7 @@ def demo(
 ) -> None:
     """Run the methods of the paper on a generated data set: one table, one picture.
 
-    15 Gaussians in the plane, 5000 rows, split among ten clients by Dirichlet(0.3): each client has
+    15 Gaussians in the plane, 2000 rows, split among ten clients by Dirichlet(0.3): each client has
     rows of only some of the clusters. It needs no download and takes a few seconds.
 
     Example: fedjigsaw demo -o demo.png

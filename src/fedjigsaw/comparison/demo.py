@@ -39,8 +39,8 @@ class Demo:
 
 
 def run_demo(seed: int = 0, *, track: Track = iter) -> Demo:
-    """Run the methods of the paper on 15 Gaussians, 5000 rows split by Dirichlet(0.3)."""
-    data = datasets.load("gaussian-grid")
+    """Run the methods of the paper on 15 Gaussians, 2000 rows split by Dirichlet(0.3)."""
+    data = datasets.gaussian_grid(2000)
     k = data.n_clusters
     clients = partition.dirichlet(data.y, 10, alpha=0.3, rng=seed, min_size=k)
     about = {"dataset": data.name, "n_clusters": k, "seed": seed, "n_clients": 10}
