@@ -70,6 +70,7 @@ class TestDefault:
             default_backend()
 
     def test_auto_takes_what_is_installed(self, monkeypatch):
+        pytest.importorskip("numba")
         monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
         monkeypatch.setattr(backends, "_intelex_kmeans", missing)
         assert name_of(default_backend()) == "numba+sklearn"
