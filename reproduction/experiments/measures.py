@@ -17,8 +17,8 @@ SCORE_EDGES = (0.0, 0.7, 0.9, 0.99, 1.0)  # of scores, of which most are near 1
 
 def agreement(data: Dataset, labels: Ints, rule: str = "") -> Row:
     """Return purity and NMI of labels."""
-    purity, nmi = metrics.purity(data.y, labels), metrics.nmi(data.y, labels)
-    return {f"purity{rule}": purity, f"nmi{rule}": nmi}
+    purity = metrics.purity(labels_true=data.y, labels_pred=labels)
+    return {f"purity{rule}": purity, f"nmi{rule}": metrics.nmi(data.y, labels)}
 
 
 def label_rules(method: FederatedClusterer, data: Dataset, clients: Any) -> Row:

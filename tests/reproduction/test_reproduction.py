@@ -13,7 +13,7 @@ from fedjigsaw.methods import CLUSTERERS
 from pages_as_code import ROOT
 from reproduction import run, tables
 from reproduction.deep import folded, runs
-from reproduction.experiments.cells import GENERATED
+from reproduction.experiments.cells import GENERATED, fit
 from reproduction.experiments.measures import MEASURES, score_counts
 from reproduction.experiments.sets import HARD_SETS
 from reproduction.studies import RESULTS, Plan, Study, definitions, line, read, studies
@@ -83,6 +83,14 @@ class TestStudies:
 
 
 class TestRunner:
+    @pytest.mark.parametrize("share", [1.0, 0.5])
+    def test_every_measure(self, share):
+        measures = tuple(MEASURES) if share == 1 else ("mse", "after_lloyd")
+        row = fit(0, **SETTINGS, method="feca", share=share, measures=measures)
+        assert {"purity", "nmi", "l2", "purity_lloyd", "nmi_lloyd"} <= set(row)
+        assert min(row["purity"], row["nmi_lloyd"]) > 0.9
+        assert share < 1 or {"nmi_local", "sigma_largest", "scored_real"} <= set(row)
+
     def test_a_study_is_computed_and_finished_keys_are_skipped(self, compute, tmp_path, capsys):
         said = compute(TINY, "--seeds", "1")
         assert compute.code == 0
