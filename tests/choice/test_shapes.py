@@ -13,6 +13,7 @@ from fedjigsaw.choice import mixtures, shapes
 from fedjigsaw.choice.cells import Cells
 from fedjigsaw.choice.shapes import NOISE, ClusterShapes, label_rows
 from fedjigsaw.errors import FewerClustersWarning, MessageError, ParameterError
+from fedjigsaw.kernels.compiled import installed
 
 CLIENTS = 4
 
@@ -72,7 +73,7 @@ def test_a_column_that_is_the_same_everywhere_changes_no_label(spread, shape):
     wide = np.column_stack([X[:, 0], np.full(len(X), 0.1), X[:, 1]])
     of_wide = fitted(wide, shape=shape, noise=True)
     differ = of_wide.labels_ != fitted(X, shape=shape, noise=True).labels_
-    assert differ.sum() <= 1  # a row on a border, by rounding
+    assert differ.sum() <= (0 if installed() else 1)  # without numba, a row on a border
     assert of_wide.cluster_centers_[:, 1] == pytest.approx(np.full(3, 0.1))
 
 

@@ -5,8 +5,7 @@ processes in :mod:`fedjigsaw.flower.node_patches`; no other module touches one.
 
 Flower 1.41 offers no public way to do what is done here. Each function below covers one touch point
 and says, after *Upstream*, what Flower would have to offer so that the function could go.
-``tests/flower/test_patches.py`` fails when Flower changes any of them: run it before allowing a new
-version of Flower.
+Run the real federations of ``make test-real`` before allowing a new version of Flower.
 
 Flower's modules are imported inside the functions, since each process needs only a few of them, and
 a site starts a process for every question.
