@@ -9,9 +9,9 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.kmeans import Problem, kmeans_many
+from fedjigsaw.threads import one_thread
 from measuring import Row, alternate, faiss_centers, mixture, named, objective
 
 SIZES = (  # rows, columns, clusters, and how many clients in one call

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from fedjigsaw import sites
-from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats
 from fedjigsaw.io.formats import ModelFile, save
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Model
+from fedjigsaw.threads import one_thread
 from measuring import Row, alternate, command, in_new_process, processor_seconds
 
 WORDS = {

@@ -10,11 +10,11 @@ import numpy as np
 from sklearn.cluster import KMeans
 
 from fedjigsaw import FeCA, Jigsaw, KFed
-from fedjigsaw._threads import available_threads, one_thread
 from fedjigsaw._typing import Floats
 from fedjigsaw.datasets import gaussian_grid
 from fedjigsaw.kernels.kmeans import Problem, kmeans, kmeans_many
-from fedjigsaw.trust.support import unscreened
+from fedjigsaw.robust.support import unscreened
+from fedjigsaw.threads import available_threads, one_thread
 from measuring import (
     Row,
     alternate,

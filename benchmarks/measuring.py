@@ -15,10 +15,10 @@ import numpy as np
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.report.provenance import provenance
+from fedjigsaw.threads import available_threads
 from reproduction.studies import RESULTS, read, write
 
 COMMAND = str(Path(sys.executable).parent / "fedjigsaw")

@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 
 from fedjigsaw import Jigsaw
-from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats
 from fedjigsaw.engine import aggregate_round
 from fedjigsaw.kernels.grouping import group_by_radius
 from fedjigsaw.messages import Broadcast, Model, Summary
+from fedjigsaw.threads import one_thread
 from measuring import (
     Row,
     alternate,

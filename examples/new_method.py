@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.estimator import FederatedClusterer
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
 

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from fedjigsaw.choice.findings import Doubt, KFindings
+from fedjigsaw.columns.profiles import Profile
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.io.formats import ModelFile, Score, encode, fingerprint, save
-from fedjigsaw.kernels.profiles import Profile
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Model
+from fedjigsaw.number.findings import Doubt, KFindings
 
 SITES = ("Bern", "Lyon", "Oslo")
 COLUMNS = (

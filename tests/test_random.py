@@ -5,7 +5,7 @@ from struct import unpack
 import numpy as np
 import pytest
 
-from fedjigsaw._random import resolve_seed, stream, streams
+from fedjigsaw.random import resolve_seed, stream, streams
 
 
 def test_streams_differ_by_client_round_and_seed_but_not_by_call():

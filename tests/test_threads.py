@@ -7,8 +7,7 @@ import pytest
 import sklearn.cluster  # noqa: F401 (loads OpenMP and BLAS)
 from threadpoolctl import threadpool_info
 
-from fedjigsaw import _threads
-from fedjigsaw._threads import _quota, available_threads, one_thread, one_thread_inside
+from fedjigsaw.threads import _quota, available_threads, one_thread, one_thread_inside
 
 
 def limits():
@@ -22,7 +21,7 @@ def test_no_more_threads_than_the_environment_and_the_affinity_allow(monkeypatch
         monkeypatch.setenv("OMP_NUM_THREADS", words)
         assert available_threads() == expected
     script = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); "
-    script += "from fedjigsaw._threads import available_threads; print(available_threads())"
+    script += "from fedjigsaw.threads import available_threads; print(available_threads())"
     monkeypatch.delenv("OMP_NUM_THREADS")
     assert subprocess.check_output([sys.executable, "-c", script]) == b"1\n"
 
@@ -34,7 +33,7 @@ def test_cores_are_counted_as_joblib_counts_them(monkeypatch):
 
 def test_work_of_one_thread_among_many_is_not_divided_further(monkeypatch):
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    monkeypatch.setattr(_threads, "_cores", lambda: 8)
+    monkeypatch.setattr("fedjigsaw.threads._cores", lambda: 8)
 
     def work():
         before = available_threads()
@@ -106,7 +105,7 @@ def test_the_limit_holds_for_libraries_that_are_loaded_later(monkeypatch):
     code = """
 import sys, numpy as np
 from threadpoolctl import threadpool_info
-from fedjigsaw._threads import one_thread
+from fedjigsaw.threads import one_thread
 from fedjigsaw.kernels.backends import SklearnBackend
 with one_thread():
     pass
@@ -134,7 +133,7 @@ def test_torch_keeps_to_one_thread_from_its_first_operation_on():
     pytest.importorskip("torch")
     code = """
 import threading, torch
-from fedjigsaw._threads import _quota, available_threads, one_thread, one_thread_inside
+from fedjigsaw.threads import _quota, available_threads, one_thread, one_thread_inside
 import fedjigsaw.deep
 found = []
 def compute(limit):

@@ -4,8 +4,8 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from fedjigsaw import FeCA, Jigsaw
-from fedjigsaw._validation import check_data, name_clients, rows_by_client
 from fedjigsaw.errors import DataError, DataTypeError
+from fedjigsaw.validation import check_data, name_clients, rows_by_client
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedjigsaw import datasets, metrics, partition, sources
-    from fedjigsaw.base import FederatedClusterer
     from fedjigsaw.comparison import Comparison, compare
     from fedjigsaw.contract import FederatedMethod
     from fedjigsaw.engine import BatchEngine, Client, Engine, SerialEngine, run_rounds
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
         FewerClustersWarning,
         UncertainNumberWarning,
     )
+    from fedjigsaw.estimator import FederatedClusterer
     from fedjigsaw.loading import load
     from fedjigsaw.messages import Broadcast, Failure, Model, Summary, Transcript
     from fedjigsaw.methods import register
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from fedjigsaw.methods.match_averaging import MatchAveraging
     from fedjigsaw.methods.mufc import Mufc
     from fedjigsaw.parallel import ProcessEngine
-    from fedjigsaw.preparation import FederatedPreparation
     from fedjigsaw.privacy import Guard, Privacy
+    from fedjigsaw.sites.federated import FederatedPreparation
 
 __version__ = "0.1.0"
 
@@ -84,7 +84,6 @@ __all__ = [
 # module -> its public names: imported when first used, so that a command starts, and can be
 # stopped, before the libraries for numbers are loaded
 _MODULES = {
-    "base": ("FederatedClusterer",),
     "comparison": ("Comparison", "compare"),
     "contract": ("FederatedMethod",),
     "engine": ("BatchEngine", "Client", "Engine", "SerialEngine", "run_rounds"),
@@ -94,6 +93,7 @@ _MODULES = {
         "FewerClustersWarning",
         "UncertainNumberWarning",
     ),
+    "estimator": ("FederatedClusterer",),
     "loading": ("load",),
     "messages": ("Broadcast", "Failure", "Model", "Summary", "Transcript"),
     "methods": ("register",),
@@ -107,8 +107,8 @@ _MODULES = {
     "methods.match_averaging": ("MatchAveraging",),
     "methods.mufc": ("Mufc",),
     "parallel": ("ProcessEngine",),
-    "preparation": ("FederatedPreparation",),
     "privacy": ("Guard", "Privacy"),
+    "sites.federated": ("FederatedPreparation",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
 _PARTS = {"datasets", "kernels", "metrics", "parameters", "partition", "sources"} | {

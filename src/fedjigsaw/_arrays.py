@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import MAX_COUNT, MAX_MAGNITUDE
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.validation import MAX_COUNT, MAX_MAGNITUDE
 
 
 def _frozen(values: Any, dtype: Any = None) -> np.ndarray:

@@ -14,15 +14,15 @@ from fedjigsaw._frames import take_clients, without
 from fedjigsaw._inputs import check_weights
 from fedjigsaw._rows import in_blocks
 from fedjigsaw._typing import Floats, Ints, Rows
-from fedjigsaw._validation import check_data, check_path, rows_by_client
-from fedjigsaw.choice.shapes import label_rows, labels_of_local_centers
+from fedjigsaw.columns.contrasts import profile_frame
+from fedjigsaw.columns.profiles import Profile
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import ParameterError, UnavailableError
-from fedjigsaw.kernels.contrasts import profile_frame
 from fedjigsaw.kernels.kmeans import nearest_centers
-from fedjigsaw.kernels.profiles import Profile
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Model, Summary
+from fedjigsaw.number.shapes import label_rows, labels_of_local_centers
 from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.validation import check_data, check_path, rows_by_client
 
 if TYPE_CHECKING:
     from fedjigsaw.io.formats import ModelFile

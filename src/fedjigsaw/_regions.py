@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._validation import MAX_COUNT, check_name, repeated
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError, invalid
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.parameters import is_integer
+from fedjigsaw.validation import MAX_COUNT, check_name, repeated
 
 PREFIX = "region."
 HEAD = f"{PREFIX}head"

@@ -7,8 +7,8 @@ import numpy as np
 
 from fedjigsaw._regions import n_rows_of
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import DataError, MessageError, ParameterError, invalid, quote_names
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Transcript
 
 if TYPE_CHECKING:

@@ -17,10 +17,8 @@ from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-from fedjigsaw._random import stream, streams
 from fedjigsaw._regions import is_region, own_model, unpacked
 from fedjigsaw._rows import is_plain, n_converted, read_only, ready, unweighted
-from fedjigsaw._threads import one_thread
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import (
     ExtraError,
@@ -47,7 +45,9 @@ from fedjigsaw.parameters import integer, is_integer
 from fedjigsaw.privacy.far_rows import pulled_in_at
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard, check_counts
+from fedjigsaw.random import stream, streams
 from fedjigsaw.sources import Unread
+from fedjigsaw.threads import one_thread
 
 logger = logging.getLogger(__name__)
 

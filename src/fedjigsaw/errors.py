@@ -86,14 +86,26 @@ MAX_VALUE, MAX_TEXT = 300, 3000  # characters of a value in an error, and of an 
 class FedJigsawError(Exception):
     """Base class of all errors that fedjigsaw raises on purpose. Their texts are never long.
 
-    `parameter` is the name of the parameter that the error is about, if there is one.
+    Attributes
+    ----------
+    parameter, file, column : str
+        Names of what the error is about; empty where there is none.
+    row : int or None
+        The first row that it is about, as its text counts them.
     """
 
     exit_code = 1
 
-    def __init__(self, *args: object, parameter: str = "") -> None:
+    def __init__(
+        self,
+        *args: object,
+        parameter: str = "",
+        file: object = "",
+        column: str = "",
+        row: int | None = None,
+    ) -> None:
         super().__init__(*(shorten(a, MAX_TEXT) if isinstance(a, str) else a for a in args))
-        self.parameter = parameter
+        self.parameter, self.file, self.column, self.row = parameter, str(file), column, row
 
 
 class ParameterError(FedJigsawError, ValueError):

@@ -4,14 +4,14 @@ import os
 from typing import TYPE_CHECKING
 
 from fedjigsaw._saving import restored
-from fedjigsaw._validation import check_path
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.methods import find_for_rows
+from fedjigsaw.validation import check_path
 
 if TYPE_CHECKING:
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
 
 def load(path: str | os.PathLike[str]) -> "FederatedClusterer":

@@ -20,9 +20,9 @@ from fedjigsaw._arrays import (
     same,
 )
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_COUNT, MAX_SAMPLES, check_name
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.parameters import is_integer
+from fedjigsaw.validation import MAX_COUNT, MAX_SAMPLES, check_name
 
 Tensors = Mapping[str, np.ndarray]
 MAX_RATIO = 1e6  # largest cost and influence of a site that are reported

@@ -11,10 +11,10 @@ import numpy as np
 
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import as_column, check_data, distinct
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.matching import match
+from fedjigsaw.validation import as_column, check_data, distinct
 
 
 def center_mse(found: Any, true: Any) -> float:

@@ -12,11 +12,11 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from fedjigsaw._threads import one_thread
 from fedjigsaw.engine import CONFIGURATION_ERRORS, Client, Reply, answers
 from fedjigsaw.kernels.backends import VARIABLE
 from fedjigsaw.messages import Broadcast, Failure
 from fedjigsaw.parameters import integer
+from fedjigsaw.threads import one_thread
 
 WORKER_DIED = "its worker process ended abruptly (out of memory, or a crash in compiled code)"
 DEATHS = ("KilledWorker", "ActorDiedError")  # those of Dask and Ray, which may not be installed

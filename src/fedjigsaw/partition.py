@@ -11,12 +11,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedjigsaw._random import generator
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_SAMPLES, as_column, check_data, distinct
 from fedjigsaw.errors import DataError, ParameterError, counted, invalid
 from fedjigsaw.parameters import fraction, integer, one_of, real
+from fedjigsaw.random import generator
+from fedjigsaw.validation import MAX_SAMPLES, as_column, check_data, distinct
 
 MAX_REDRAWS = 10_000
 PRINCIPAL = "principal"

@@ -16,8 +16,8 @@ import numpy as np
 from fedjigsaw._frames import column_names, in_order
 from fedjigsaw._rows import stack
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import check_data
 from fedjigsaw.errors import DataError, quote_names
+from fedjigsaw.validation import check_data
 
 if TYPE_CHECKING:
     from fedjigsaw.io.tables import Table

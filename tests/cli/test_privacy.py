@@ -8,9 +8,9 @@ from builders import write_table
 from fedjigsaw.cli import _shared
 from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
 from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.fingerprints import fingerprint
-from fedjigsaw.privacy.journal import Journal
-from fedjigsaw.privacy.ledger import LEDGER, Ledger
+from fedjigsaw.sites.fingerprints import fingerprint
+from fedjigsaw.sites.journal import Journal
+from fedjigsaw.sites.ledger import LEDGER, Ledger
 
 DELTA = 1e-6
 

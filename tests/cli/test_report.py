@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io.formats import save_scaler
-from fedjigsaw.kernels.scaling import Scaler
 from report_files import write_run
 
 

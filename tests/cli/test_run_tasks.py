@@ -7,12 +7,12 @@ pytest.importorskip("flwr")
 
 from fedjigsaw import Model
 from fedjigsaw.cli import _run_tasks as module
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower import job_tasks
 from fedjigsaw.flower.scaler_values import scaler_from
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.kernels.scaling import Scaler
 
 SCALER = Scaler(("age", "dose"), np.array([40.0, 1 / 3]), np.array([10.0, 2.0]))
 MODEL = Model(np.zeros((2, 2)), "jigsaw", {}, SCALER.columns)

@@ -16,10 +16,10 @@ import safetensors.numpy
 
 from builders import write_table
 from fedjigsaw import sites
+from fedjigsaw.columns.scaling import Stats, measure
 from fedjigsaw.errors import DataError, MessageError, ParameterError, UncertainNumberWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.kernels.scaling import Stats, measure
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from flwr.app import RecordDict
 from flwr.common.constant import ErrorCode
 
 from fedjigsaw import CentralKMeans, FeCA, FuzzyCMeans, Jigsaw, MatchAveraging, sites
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import DataError, ParameterError, QuorumError
 from fedjigsaw.flower import agreement, engine, patches, records
 from fedjigsaw.flower.apps import client_app
@@ -19,7 +20,6 @@ from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import Site
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import CLUSTERERS
 from fedjigsaw.privacy.guard import LEFT_OUT, Guard
 from fedjigsaw.report.inspection import describe

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from fedjigsaw import FeCA, Jigsaw
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import QuorumError
 from fedjigsaw.flower import engine, jobs, members, processes, work
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.io import formats
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.sites.keeping import Kept
 from flower_doubles import NAMES, LocalGrid, engine_of, grid_of, site_app
 

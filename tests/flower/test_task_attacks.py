@@ -8,6 +8,7 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import Client, Guard, Model, Privacy, sites
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import DataError
 from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question, Shown
@@ -16,10 +17,9 @@ from fedjigsaw.flower.site_tasks import LabelFile
 from fedjigsaw.flower.tasks import Done, Labeling, Scoring, Statistics
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
-from fedjigsaw.privacy.policy import OwnScalerError, Policy, PrivateError, RefusedError
+from fedjigsaw.sites.policy import OwnScalerError, Policy, PrivateError, RefusedError
 from flower_doubles import GROUPS, patients, records_of
 
 COLUMNS = ("age", "dose")

@@ -8,6 +8,7 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import FeCA, Guard, Jigsaw, sites
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.errors import ParameterError, QuorumError
 from fedjigsaw.flower import engine, job_tasks, records, tasks
 from fedjigsaw.flower.apps import client_app
@@ -20,7 +21,6 @@ from fedjigsaw.flower.task_rounds import collect_scores, make_scaler, push_model
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from flower_doubles import LocalGrid, patients
 
 NAMES = ("bern", "lyon", "nice", "oslo")

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 import safetensors.numpy
 
+from fedjigsaw.columns.profiles import Profile
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError
 from fedjigsaw.io import _codec, formats
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, decode, encode, load, load_any, save
-from fedjigsaw.kernels.profiles import Profile
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.privacy import Privacy
 

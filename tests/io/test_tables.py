@@ -6,10 +6,10 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from fedjigsaw.columns.scaling import Stats, merge
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import readers
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.kernels.scaling import Stats, merge
 
 ROWS = np.array([[1.0, 2.5], [3.0, -4.0], [5.5, 6.0]])
 CSV = "id,a,b\nx,1,2.5\ny,3,-4\nz,5.5,6\n"

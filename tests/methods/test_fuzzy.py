@@ -120,7 +120,7 @@ class TestFederation:
         start = FuzzyCMeans(3, random_state=4)
         broadcast = Broadcast(0, 4)
         sent = Client("0", blobs, start).answer(broadcast)
-        from fedjigsaw._random import stream
+        from fedjigsaw.random import stream
 
         first = start.aggregate([sent], broadcast, stream(4, 0)).centers
         assert np.allclose(method.cluster_centers_, fuzzy_cmeans(blobs, first, max_iter=1)[0])

@@ -24,7 +24,7 @@ from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods._support import SUPPORT, k_curve_of, support_of
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.trust.received import receive
+from fedjigsaw.robust.received import receive
 
 FIRST = Broadcast(0, 0)
 

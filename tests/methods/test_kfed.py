@@ -14,10 +14,10 @@ from fedjigsaw import (
     SerialEngine,
     Summary,
 )
-from fedjigsaw.choice.shapes import local_labels
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.kernels.kmeans import Problem, partition_of
 from fedjigsaw.methods.kfed import cluster_many, core_means, farthest_first, project
+from fedjigsaw.number.shapes import local_labels
 
 
 def aggregate(*sets, k=2, seed=0):

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Broadcast, Jigsaw, Privacy
-from fedjigsaw._random import stream
 from fedjigsaw.engine import Client
 from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
 from fedjigsaw.privacy.noise import Noise
 from fedjigsaw.privacy.summaries import PrivateRound
+from fedjigsaw.random import stream
 from reproduction.experiments.audit import (
     Witness,
     audit,

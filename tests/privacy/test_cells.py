@@ -17,7 +17,7 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.cells import CellsError, Expected
-from fedjigsaw.trust.received import receive
+from fedjigsaw.robust.received import receive
 
 K, N_SITES = 15, 10
 

@@ -8,7 +8,7 @@ from fedjigsaw.engine import Client
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Broadcast, Summary
 from fedjigsaw.privacy.guard import CELLS_ONLY, LEFT_OUT, Guard, merge_small
-from fedjigsaw.trust.received import receive
+from fedjigsaw.robust.received import receive
 
 
 def cells(centers, counts, sse, n_samples=None):

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats as tests
 
 from fedjigsaw import Privacy
+from fedjigsaw.columns.profiles import Collector, Profile
 from fedjigsaw.columns.schema import OTHER
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.profiles import Collector, Profile
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.noisy_profiles import GRID, Sums, release
 from fedjigsaw.privacy.profiles import guard_distances, guard_profile

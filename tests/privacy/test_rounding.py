@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
-from fedjigsaw._validation import MAX_COUNT
-from fedjigsaw.kernels.scaling import Scaler
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.moments import rounded_moments
 from fedjigsaw.privacy.rounding import (
@@ -20,6 +19,7 @@ from fedjigsaw.privacy.rounding import (
     round_summary,
     to_bits,
 )
+from fedjigsaw.validation import MAX_COUNT
 
 
 def of(*clusters, **more):

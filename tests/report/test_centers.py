@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import FederatedPreparation
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.columns.schema import Schema
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.report.centers import read_centers
 
 SCHEMA = Schema.from_dict(

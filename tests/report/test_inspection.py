@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from fedjigsaw import sites
+from fedjigsaw.columns import scaling
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import CountsWarning, MessageError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.kernels import scaling
 from fedjigsaw.messages import Model
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedjigsaw.choice.findings import Doubt
 from fedjigsaw.messages import Model
+from fedjigsaw.number.findings import Doubt
 from fedjigsaw.report.number import (
     describe_choice,
     describe_number,

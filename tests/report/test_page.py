@@ -11,13 +11,13 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import Privacy, sites
-from fedjigsaw.choice.findings import Doubt
+from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.messages import Model
+from fedjigsaw.number.findings import Doubt
 from fedjigsaw.report.page.build import build_report
 from fedjigsaw.report.page.charts import cluster_map, to_svg
 from fedjigsaw.report.page.geometry import project

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Guard, Model, Privacy, sites
+from fedjigsaw.columns.contrasts import Contrast
+from fedjigsaw.columns.profiles import Profile
 from fedjigsaw.columns.schema import Column
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.contrasts import Contrast
-from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.privacy.profiles import guard_profile
 from fedjigsaw.report.profiles import describe_clusters, phrase
 

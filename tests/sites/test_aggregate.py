@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import FeCA, Jigsaw, metrics, sites
+from fedjigsaw.columns import scaling
 from fedjigsaw.errors import ForgottenSiteWarning, MessageError, ParameterError, SameRowsWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile, encode
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.kernels import scaling
 from fedjigsaw.privacy.guard import Guard
 
 OFF = Guard(min_cluster_size=1)

@@ -7,8 +7,8 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import FeCA, sites
+from fedjigsaw.columns import scaling
 from fedjigsaw.errors import CountsWarning, ForeignSummaryWarning, MessageError
-from fedjigsaw.kernels import scaling
 from fedjigsaw.privacy.guard import Guard
 
 OFF = Guard(min_cluster_size=1)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from fedjigsaw import sites
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.scaling import Scaler
 from sites_models import model
 
 

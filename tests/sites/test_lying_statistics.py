@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedjigsaw import sites
+from fedjigsaw.columns.scaling import Stats, measure, merge
 from fedjigsaw.errors import ConspicuousSiteWarning, ParameterError, UnitsWarning
-from fedjigsaw.kernels.scaling import Stats, measure, merge
 
 COLUMNS = ("age", "dose")
 NAMES = [f"site {m}" for m in range(10)]

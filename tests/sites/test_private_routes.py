@@ -11,13 +11,13 @@ import pytest
 from fedjigsaw import Model, Privacy, sites
 from fedjigsaw.columns.encoding import provisional
 from fedjigsaw.columns.fitting import Moments, fit
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.columns.shown import shown_bounds
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.noise import Noise
 from reproduction.experiments.audit import plain_bound

@@ -8,6 +8,7 @@ import pytest
 import safetensors
 
 from fedjigsaw import Jigsaw, Privacy, sites
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import (
     BudgetError,
     ClippedRowsWarning,
@@ -20,10 +21,9 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.ledger import Ledger
 from fedjigsaw.report.privacy import rows_in_words
+from fedjigsaw.sites.ledger import Ledger
 
 PLACES = np.array([[20.0, 1.0], [80.0, 2.0], [50.0, 9.0]])
 PUBLIC = {

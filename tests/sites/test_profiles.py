@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Guard, Model, Privacy, sites
+from fedjigsaw.columns.profiles import Profile, check_describable
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, Score, encode
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.profiles import Profile, check_describable
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.profiles import guard_profile
 from fedjigsaw.sites.profiles import nearest_by_row
 

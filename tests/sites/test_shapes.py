@@ -7,8 +7,8 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import Guard, Jigsaw, Privacy, sites
-from fedjigsaw.choice.shapes import NOISE
 from fedjigsaw.io import formats
+from fedjigsaw.number.shapes import NOISE
 
 OFF = Guard(min_cluster_size=1)
 SHAPED = {"shape": "elongated", "noise": True}

@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 
 from fedjigsaw import sites
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
 from fedjigsaw.report.page.build import build_report

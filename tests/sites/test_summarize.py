@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from fedjigsaw import Jigsaw, sites
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.formats import encode
 from fedjigsaw.io.tables import from_array, open_table
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.centers import centers_table
 from fedjigsaw.report.inspection import describe

@@ -9,9 +9,9 @@ import typer
 from rich.table import Table as RichTable
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.choice.findings import DOUBTFUL
 from fedjigsaw.cli._config import was_given
 from fedjigsaw.cli._shared import err, escape, out, warnings_shown
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.comparison import Comparison
 from fedjigsaw.comparison.contenders import (
     Contender,
@@ -21,8 +21,8 @@ from fedjigsaw.comparison.contenders import (
     with_own_colors,
 )
 from fedjigsaw.errors import ExtraError, ParameterError
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.methods import DEFAULT
+from fedjigsaw.number.findings import DOUBTFUL
 from fedjigsaw.privacy.guarantee import ROW, Privacy
 from fedjigsaw.report import pictures
 from fedjigsaw.report.page.view import Table

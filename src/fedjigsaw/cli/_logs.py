@@ -6,10 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
-from fedjigsaw._signals import stopped_by_signals
 from fedjigsaw.cli._config import PANEL
 from fedjigsaw.cli._shared import choice, err, out, say
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
+from fedjigsaw.sites.signals import stopped_by_signals
 
 LogFormat = Annotated[
     str,

@@ -10,6 +10,7 @@ import typer
 from fedjigsaw.cli._config import was_given
 from fedjigsaw.cli._shared import choice, err, escape, out, warnings_shown
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.columns.shown import shown_bounds
 from fedjigsaw.errors import MessageError, ParameterError, counted
 from fedjigsaw.io import formats
@@ -17,12 +18,11 @@ from fedjigsaw.io.bounds import Bounds, read_bounds
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import Names, Table, open_table
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import OWN, SHARED
-from fedjigsaw.privacy.budget import DEFAULT_DELTA
 from fedjigsaw.privacy.guarantee import ROW, SITE, Privacy
-from fedjigsaw.privacy.ledger import LEDGER
 from fedjigsaw.sites import Charge
+from fedjigsaw.sites.budget import DEFAULT_DELTA
+from fedjigsaw.sites.ledger import LEDGER
 
 Data = Annotated[
     Path,

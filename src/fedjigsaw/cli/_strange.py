@@ -9,7 +9,7 @@ from fedjigsaw.cli._shared import err, escape, out
 from fedjigsaw.errors import ParameterError, StrangeSiteError
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.report.trust import lone_values, reports_of, strange_sites
-from fedjigsaw.trust.support import FEWEST
+from fedjigsaw.robust.support import FEWEST
 
 PANEL = "Sites that lie or err"
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fedjigsaw._signals import exit_code, stopped_by_signals
 from fedjigsaw.cli._images import IMAGES, Data, Device, Size, print_left_out
 from fedjigsaw.cli._shared import (
     RECIPES,
@@ -28,6 +27,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.errors import DivergedError, ParameterError
 from fedjigsaw.parameters import real
 from fedjigsaw.partition import SPLITS
+from fedjigsaw.sites.signals import exit_code, stopped_by_signals
 
 if TYPE_CHECKING:
     from fedjigsaw.deep.checkpoint import Checkpoint

@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from fedjigsaw._signals import exit_code, stopped_by_signals
 from fedjigsaw.cli._run_tasks import (
     AssignFlag,
     RetriesOption,
@@ -68,6 +67,7 @@ from fedjigsaw.report.trust import (
     strange_sites,
 )
 from fedjigsaw.sites.keeping import Kept
+from fedjigsaw.sites.signals import exit_code, stopped_by_signals
 
 MAX_ROUNDS_SHOWN = 12
 RunCells = Annotated[

@@ -8,15 +8,15 @@ import typer
 
 from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
 from fedjigsaw.cli.journal import show_journal
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import MessageError, counted, quote_names
 from fedjigsaw.io import formats
 from fedjigsaw.io.regular import ending
 from fedjigsaw.io.schemas import load_schema
-from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.privacy.journal import is_journal
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
 from fedjigsaw.report.values import file_values, shown_bytes
+from fedjigsaw.sites.journal import is_journal
 
 MAX_JSON = 8 * 2**20  # bytes of numbers; as JSON they need more than a hundred times the memory
 

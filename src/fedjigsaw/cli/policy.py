@@ -7,9 +7,9 @@ import typer
 from rich.table import Table
 
 from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
-from fedjigsaw.privacy.journal import JOURNAL
-from fedjigsaw.privacy.policy import POLICY
-from fedjigsaw.privacy.policy_text import describe
+from fedjigsaw.sites.journal import JOURNAL
+from fedjigsaw.sites.policy import POLICY
+from fedjigsaw.sites.policy_text import describe
 
 AcceptPolicyFlag = Annotated[
     bool,

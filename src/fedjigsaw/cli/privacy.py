@@ -11,11 +11,11 @@ from rich.table import Table
 
 from fedjigsaw.cli._shared import CLUSTERS, JsonFlag, escape, out, print_json, warnings_shown
 from fedjigsaw.errors import DataError, counted
-from fedjigsaw.privacy.budget import DEFAULT_DELTA, Account, Release, in_words, round_down
-from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guarantee import Privacy, factor_of
-from fedjigsaw.privacy.journal import JOURNAL, Journal, is_journal
-from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
+from fedjigsaw.sites.budget import DEFAULT_DELTA, Account, Release, in_words, round_down
+from fedjigsaw.sites.fingerprints import fingerprint
+from fedjigsaw.sites.journal import JOURNAL, Journal, is_journal
+from fedjigsaw.sites.ledger import LEDGER, Ledger, default_path
 
 app = typer.Typer(
     help="Show or limit what the releases of a site's data give away together.",

@@ -38,6 +38,7 @@ from fedjigsaw.cli._shared import (
     split_names,
     warnings_shown,
 )
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.errors import (
     ParameterError,
     counted,
@@ -46,12 +47,11 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import read_bounds
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.schemas import load_schema
-from fedjigsaw.kernels.scaling import Scaler, Stats
-from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.statistics import describe_statistics
 from fedjigsaw.report.values import scaler_values
-from fedjigsaw.trust.moments import Verdict
+from fedjigsaw.sites.ledger import default_path
+from fedjigsaw.sites.moments import Verdict
 
 app = typer.Typer()
 

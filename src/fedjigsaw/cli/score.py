@@ -34,6 +34,7 @@ from fedjigsaw.cli._shared import (
     print_json,
     warnings_shown,
 )
+from fedjigsaw.columns.contrasts import Contrast
 from fedjigsaw.errors import (
     MessageError,
     ParameterError,
@@ -43,10 +44,9 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.kernels.contrasts import Contrast
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.profiles import ClusterProfile, describe_clusters
+from fedjigsaw.sites.ledger import default_path
 from fedjigsaw.sites.profiles import check_profile
 
 app = typer.Typer()

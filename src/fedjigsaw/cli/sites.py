@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from fedjigsaw import sites
-from fedjigsaw.choice.sizes import sends_cells
 from fedjigsaw.cli._options import (
     AgreedSchema,
     BoundsOption,
@@ -76,8 +75,8 @@ from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
+from fedjigsaw.number.sizes import sends_cells
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
 from fedjigsaw.report.privacy import privacy_values, rows_in_words
@@ -90,6 +89,7 @@ from fedjigsaw.report.trust import (
     reports_of,
     strange_sites,
 )
+from fedjigsaw.sites.ledger import default_path
 
 app = typer.Typer()
 

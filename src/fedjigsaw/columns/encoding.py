@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import MAX_MAGNITUDE, repeated
 from fedjigsaw.columns.schema import (
     ABSENT,
     BOOLEAN,
@@ -27,6 +26,7 @@ from fedjigsaw.columns.schema import (
     Schema,
 )
 from fedjigsaw.errors import ParameterError, invalid, shorten
+from fedjigsaw.validation import MAX_MAGNITUDE, repeated
 
 if TYPE_CHECKING:  # pyarrow takes long to load, and a federation's server and agents need none
     import pyarrow as pa

@@ -8,7 +8,6 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.columns.dates import (
     as_seconds,
     exchanged,
@@ -39,6 +38,7 @@ from fedjigsaw.columns.values import (
     read_levels,
 )
 from fedjigsaw.columns.words import FALSE, TRUE
+from fedjigsaw.validation import MAX_MAGNITUDE
 
 SAMPLE = 1000  # dates by which a format is chosen
 

@@ -8,9 +8,9 @@ from datetime import date
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.columns.schema import DATE, from_days, to_days
 from fedjigsaw.columns.sketches import Sketch, Sketcher
+from fedjigsaw.validation import MAX_MAGNITUDE
 
 # numbers and days that often stand for missing values
 CODES = (

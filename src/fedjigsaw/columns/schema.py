@@ -14,8 +14,8 @@ from hashlib import sha256
 from typing import Any, Self
 from unicodedata import normalize
 
-from fedjigsaw._validation import MAX_MAGNITUDE, MAX_NAME_LENGTH, repeated
 from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.validation import MAX_MAGNITUDE, MAX_NAME_LENGTH, repeated
 
 NUMBER, CATEGORY, ORDERED, BOOLEAN, DATE, IGNORE = KINDS = (
     "number",

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_MAGNITUDE, MAX_SAMPLES
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.validation import MAX_MAGNITUDE, MAX_SAMPLES
 
 GROUPS = 200
 BUFFER = 2**18  # values that are kept before they are grouped

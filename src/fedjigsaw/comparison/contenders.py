@@ -14,7 +14,7 @@ from fedjigsaw.methods._entries import COLORS
 from fedjigsaw.parameters import is_integer
 
 if TYPE_CHECKING:
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
     from fedjigsaw.privacy.guarantee import Privacy
 
 COMMON = ("n_clusters", "random_state")  # parameters that every method has
@@ -143,7 +143,7 @@ def _same(value: Any, default: Any) -> bool:
 
 def _listed(methods: Any) -> list[tuple[str | None, Any]]:
     """Return pairs of the given label, or None, and the method."""
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
     if isinstance(methods, Mapping):
         pairs = list(methods.items())
@@ -166,7 +166,7 @@ def _listed(methods: Any) -> list[tuple[str | None, Any]]:
 
 def _estimator(given: Any, n_clusters: int | str | None) -> FederatedClusterer:
     """Make a method and check its parameters."""
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
     params: Mapping[str, Any] = {}
     if isinstance(given, tuple) and len(given) == 2 and isinstance(given[1], Mapping):

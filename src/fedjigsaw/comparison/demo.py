@@ -15,7 +15,7 @@ from fedjigsaw.methods import make
 from fedjigsaw.report.provenance import provenance
 
 if TYPE_CHECKING:
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
 # those of the paper, so that table and picture stay small
 SHOWN = ("feca", "jigsaw", "kfed", "match", "fuzzy", "central")

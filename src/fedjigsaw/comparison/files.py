@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.io.tables import Table, Tally, open_table
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.sites import check_once
 
 

@@ -25,7 +25,7 @@ from fedjigsaw.kernels.compiled import on_compiling
 from fedjigsaw.privacy import Privacy
 
 if TYPE_CHECKING:
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
 # what the number of clusters, its confidence and the objective in a row say
 TOLD_BY_ROWS = (

@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
-from fedjigsaw._random import generator
 from fedjigsaw.datasets._dataset import Dataset as Dataset
 from fedjigsaw.datasets._outside import (
     FETCHED,
@@ -29,6 +28,7 @@ from fedjigsaw.datasets._outside import (
 from fedjigsaw.errors import DatasetError, ParameterError, invalid, unwritable
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.parameters import integer, real
+from fedjigsaw.random import generator
 
 SSETS_HOME = "https://cs.uef.fi/sipu/datasets/"
 SSETS_FILES = ("s1.txt", "s2.txt", "s3.txt", "s4.txt", "s-originals.zip")

@@ -10,7 +10,6 @@ try:
 except ImportError as error:
     raise ExtraError(requires_extra("fedjigsaw.deep", "torch", "deep")) from error
 
-from fedjigsaw._threads import register_library
 from fedjigsaw.deep.augment import Augmentation
 from fedjigsaw.deep.deepfeca import CentralDeepCluster, DeepFeCA
 from fedjigsaw.deep.execution import Execution, check_device
@@ -18,6 +17,7 @@ from fedjigsaw.deep.images import ImageSet
 from fedjigsaw.deep.objective import Objective
 from fedjigsaw.deep.schedule import Schedule
 from fedjigsaw.deep.state import State
+from fedjigsaw.threads import register_library
 
 register_library(torch.get_num_threads)
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.deep import heads
 from fedjigsaw.deep.image_size import check_own_size, with_size
@@ -23,6 +22,7 @@ from fedjigsaw.errors import DivergedError, MessageError
 from fedjigsaw.kernels.device.lloyd import nearest
 from fedjigsaw.messages import FIELDS, Broadcast, Model, Summary
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.threads import one_thread_inside
 
 
 def answer(

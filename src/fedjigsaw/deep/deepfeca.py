@@ -25,9 +25,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._inputs import EngineFactory, warn_of_slip
-from fedjigsaw._random import resolve_seed
 from fedjigsaw._typing import Ints
-from fedjigsaw._validation import rows_by_client
 from fedjigsaw.deep import client, server
 from fedjigsaw.deep.lanes import ThreadEngine, own_stream
 from fedjigsaw.deep.model_check import check_after
@@ -41,6 +39,8 @@ from fedjigsaw.errors import DataError, DivergedError, ParameterError, QuorumErr
 from fedjigsaw.io.formats import MAX_BYTES
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
 from fedjigsaw.privacy import Privacy
+from fedjigsaw.random import resolve_seed
+from fedjigsaw.validation import rows_by_client
 
 
 class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]

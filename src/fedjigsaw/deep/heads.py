@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedjigsaw._threads import one_thread, one_thread_inside
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
+from fedjigsaw.threads import one_thread, one_thread_inside
 
 OPTIONAL = ("radii", "counts", "sse")
 T = TypeVar("T")

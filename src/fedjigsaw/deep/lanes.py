@@ -6,10 +6,10 @@ from typing import Self
 
 import torch
 
-from fedjigsaw._threads import one_thread
 from fedjigsaw.engine import Client, Reply, ask
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.parameters import integer
+from fedjigsaw.threads import one_thread
 
 
 def own_stream(device: torch.device) -> None:  # pragma: no cover - tests run without a GPU

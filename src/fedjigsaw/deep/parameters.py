@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from fedjigsaw.base import FederatedClusterer
 from fedjigsaw.deep.augment import Augmentation
 from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.losses import Recipe
 from fedjigsaw.deep.objective import Objective
 from fedjigsaw.deep.schedule import Schedule, Step, n_steps, plan
 from fedjigsaw.errors import ParameterError, did_you_mean, invalid
+from fedjigsaw.estimator import FederatedClusterer
 from fedjigsaw.methods import CLUSTERERS, make
 from fedjigsaw.parameters import Rule, check_parameters, integer, seed_source
 from fedjigsaw.privacy.guard import Guard

@@ -20,7 +20,7 @@ from fedjigsaw.deep.schedule import Step
 from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
-from fedjigsaw.trust.site_reports import site_tensors
+from fedjigsaw.robust.site_reports import site_tensors
 
 LOSSES = ("report.loss", "report.validation_loss")
 SAME = 1e-6  # unit centers that are closer than this are duplicates

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from fedjigsaw import metrics
-from fedjigsaw._signals import ignoring_signals
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep.backbones import in_parts, quiet
 from fedjigsaw.deep.checkpoint import NOT_COMPARED, Checkpoint, load, save
@@ -26,6 +25,7 @@ from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.rows import append_row, read_rows, write_rows
 from fedjigsaw.report.provenance import provenance
+from fedjigsaw.sites.signals import ignoring_signals
 
 NMI_IMAGES = 10_000  # enough to follow a run
 

@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedjigsaw._validation import check_name
 from fedjigsaw.deep import images
 from fedjigsaw.deep.deepfeca import DeepFeCA
 from fedjigsaw.deep.execution import check_device
@@ -19,8 +18,9 @@ from fedjigsaw.engine import Client
 from fedjigsaw.errors import DataError, MessageError, ParameterError, counted, invalid
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.sites.fingerprints import fingerprint
+from fedjigsaw.validation import check_name
 
 
 class Question(Protocol):

@@ -13,8 +13,8 @@ from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import Broadcast, Model
-from fedjigsaw.privacy.journal import Record
-from fedjigsaw.privacy.policy import RefusedError
+from fedjigsaw.sites.journal import Record
+from fedjigsaw.sites.policy import RefusedError
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question

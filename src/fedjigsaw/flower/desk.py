@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw._locks import locked
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower.derived import derived, describe_model
@@ -29,18 +29,18 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.regular import open_regular, stem
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
-from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.groups import Memory, RememberingGuard
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.journal import Record
-from fedjigsaw.privacy.ledger import LEDGER, Ledger, default_path
-from fedjigsaw.privacy.policy import ANY, DERIVED, Policy, RefusedError
 from fedjigsaw.sites.charge import Charge, Charges, Spend
+from fedjigsaw.sites.fingerprints import fingerprint
+from fedjigsaw.sites.journal import Record
 from fedjigsaw.sites.keeping import question_params
+from fedjigsaw.sites.ledger import LEDGER, Ledger, default_path
+from fedjigsaw.sites.locks import locked
+from fedjigsaw.sites.policy import ANY, DERIVED, Policy, RefusedError
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question

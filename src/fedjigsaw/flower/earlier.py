@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._locks import locked
-from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import BudgetError, DataError, MessageError, unwritable
 from fedjigsaw.flower.folders import GROUPS, JOURNAL_LOCK
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
+from fedjigsaw.number.grain import GRAIN
 from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.journal import JOURNAL, FullError, Journal, Record
-from fedjigsaw.privacy.ledger import LEDGER, Ledger
-from fedjigsaw.privacy.policy import ChangedDataError, Policy, RefusedError
 from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS
 from fedjigsaw.privacy.summaries import NOISE
 from fedjigsaw.sites.compatibility import reorder
+from fedjigsaw.sites.journal import JOURNAL, FullError, Journal, Record
+from fedjigsaw.sites.ledger import LEDGER, Ledger
+from fedjigsaw.sites.locks import locked
+from fedjigsaw.sites.policy import ChangedDataError, Policy, RefusedError
 
 HAS_GROUPS = "has_groups"  # in an answer of the journal: there are groups of its data set
 DAY = timedelta(hours=24)

@@ -11,6 +11,7 @@ from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
 from fedjigsaw._regions import is_region
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import Reply, check_answer
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
@@ -18,7 +19,6 @@ from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.agreement import agreeing
 from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Failure
 from fedjigsaw.methods import METHODS, is_known
 from fedjigsaw.parameters import real

@@ -22,8 +22,6 @@ from typing import Any, Self
 
 import httpx
 
-from fedjigsaw._signals import ignoring_signals
-from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, counted, invalid
 from fedjigsaw.flower import job_tasks, renewal
@@ -37,6 +35,8 @@ from fedjigsaw.io.rows import append_row, read_rows
 from fedjigsaw.messages import MAX_TIMEOUT, OWN, SHARED
 from fedjigsaw.methods import build
 from fedjigsaw.parameters import integer, one_of, real
+from fedjigsaw.sites.signals import ignoring_signals
+from fedjigsaw.validation import MAX_COUNT
 
 logger = logging.getLogger(__name__)
 logger.addHandler(logging.NullHandler())  # `run --ask none` has no log: nothing on its screen

@@ -13,7 +13,6 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw._locks import locked
 from fedjigsaw.errors import (
     DataError,
     FederationError,
@@ -40,6 +39,7 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.regular import read_regular
+from fedjigsaw.sites.locks import locked
 
 # in the server's folder
 FORMER = "former.json"  # keys that are no longer accepted

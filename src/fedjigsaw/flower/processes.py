@@ -16,12 +16,12 @@ from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Any
 
-from fedjigsaw._locks import locked_folder
 from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.flower.certificates import HAS_EXPIRED, NOT_YET_VALID
 from fedjigsaw.flower.folders import FLOWER, FLOWER_LOG, PART_LOCK
 from fedjigsaw.flower.logs import for_owner
 from fedjigsaw.flower.logs import log_to as log_to
+from fedjigsaw.sites.locks import locked_folder
 
 GRACE_SECONDS = 6.0
 # exit codes of a site's process that the server refused

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, RecordDict
 
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.engine import MadeError
 from fedjigsaw.errors import (
     BudgetError,
@@ -30,12 +31,11 @@ from fedjigsaw.flower.scaler_values import scaler_from, scaler_values
 from fedjigsaw.io import formats
 from fedjigsaw.io._codec import FORMAT, check_format
 from fedjigsaw.io.formats import MAX_BYTES, ModelFile, SummaryFile
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Model
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.cells import CellsError
-from fedjigsaw.privacy.journal import FullError
-from fedjigsaw.privacy.policy import (
+from fedjigsaw.sites.journal import FullError
+from fedjigsaw.sites.policy import (
     ChangedDataError,
     NoLabelsError,
     OwnScalerError,

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw._locks import locked_folder
 from fedjigsaw.errors import FederationError, unreadable
 from fedjigsaw.flower.certificates import (
     SERVER_DAYS,
@@ -38,6 +37,7 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.flower.members import changing, is_folder_of
 from fedjigsaw.io.atomic import write_whole
+from fedjigsaw.sites.locks import locked_folder
 
 NO_AUTHORITY = (
     "If it is kept elsewhere, give its folder with --authority. If it is lost, --new-authority "

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fedjigsaw._random import resolve_seed
 from fedjigsaw._regions import clients_of, n_rows_of, unpacked
-from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.engine import run_rounds, warn_of_fewer_clusters
 from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import Model, Round, Transcript
+from fedjigsaw.random import resolve_seed
 from fedjigsaw.sites.aggregate import weakest, with_reports, within_bounds
+from fedjigsaw.validation import MAX_COUNT
 
 
 def federate(

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
-from fedjigsaw.kernels.scaling import Scaler
-from fedjigsaw.privacy.policy import RefusedError
+from fedjigsaw.sites.policy import RefusedError
 
 LARGEST = 1e40  # numbers of a scaler that a site takes from a server; the least is 1 / LARGEST
 

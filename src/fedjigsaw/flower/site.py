@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from fedjigsaw import sites
-from fedjigsaw._validation import check_name
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.engine import MadeError
 from fedjigsaw.errors import DataError, MessageError, ParameterError, quote_names
@@ -31,14 +31,14 @@ from fedjigsaw.flower.tasks import Result, Scoring, Statistics, Task
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import CLUSTERERS, METHODS, find, is_known, other_names
-from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.policy import OwnScalerError, Policy, PolicyError, PrivateError
 from fedjigsaw.sites import Spend
+from fedjigsaw.sites.fingerprints import fingerprint
+from fedjigsaw.sites.policy import OwnScalerError, Policy, PolicyError, PrivateError
+from fedjigsaw.validation import check_name
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import LateError, Question

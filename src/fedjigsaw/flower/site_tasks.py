@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fedjigsaw import sites
-from fedjigsaw._random import stream
-from fedjigsaw._threads import one_thread
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.choice.shapes import label_rows
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.errors import DataError, ParameterError, counted
 from fedjigsaw.flower.derived import derived, describe_model
 from fedjigsaw.flower.desk import make_method, name_scaler, topic_of
@@ -26,14 +24,16 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.io.regular import ending
 from fedjigsaw.io.tables import Table
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model
+from fedjigsaw.number.shapes import label_rows
 from fedjigsaw.privacy.groups import Memory, refine, settle
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.moments import Moments, exact_moments, rounded_moments
-from fedjigsaw.privacy.policy import ANY, NONE, NoLabelsError, OwnScalerError, RefusedError
+from fedjigsaw.random import stream
 from fedjigsaw.sites.charge import Spend
 from fedjigsaw.sites.labels import WRITERS, write_labels
+from fedjigsaw.sites.policy import ANY, NONE, NoLabelsError, OwnScalerError, RefusedError
+from fedjigsaw.threads import one_thread
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question

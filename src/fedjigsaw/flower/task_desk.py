@@ -5,15 +5,15 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, TypeVar
 
+from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.errors import MessageError
 from fedjigsaw.flower.desk import Desk, hash_of
 from fedjigsaw.flower.earlier import DAY, Earlier, journaled
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import Score
-from fedjigsaw.kernels.scaling import Stats
-from fedjigsaw.privacy.journal import Record
-from fedjigsaw.privacy.policy import PrivateError
 from fedjigsaw.sites.charge import Spend
+from fedjigsaw.sites.journal import Record
+from fedjigsaw.sites.policy import PrivateError
 
 T = TypeVar("T", Stats, Score)
 # computes an answer: given the answers of before, and what to call before exact numbers are made

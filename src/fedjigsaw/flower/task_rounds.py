@@ -9,7 +9,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from fedjigsaw import sites
-from fedjigsaw._validation import MAX_SAMPLES
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.errors import QuorumError, counted
 from fedjigsaw.flower import engine as engines
 from fedjigsaw.flower import tasks
@@ -20,9 +20,9 @@ from fedjigsaw.flower.scaler_values import LARGEST
 from fedjigsaw.flower.tasks import Labeling, Result, Scoring, Statistics, Task
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Broadcast, Failure
-from fedjigsaw.trust.received import MIN_SITES
+from fedjigsaw.robust.received import MIN_SITES
+from fedjigsaw.validation import MAX_SAMPLES
 
 
 def make_scaler(engine: RetryingEngine, min_sites: int | None = None) -> Scaler:

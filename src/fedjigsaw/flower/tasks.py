@@ -5,12 +5,12 @@ from typing import Any
 
 from flwr.app import RecordDict
 
+from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.errors import FedJigsawError, MessageError
 from fedjigsaw.flower import records
 from fedjigsaw.flower.records import Question
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, NoisyStats, Score
-from fedjigsaw.kernels.scaling import Stats
 
 STATISTICS, SCORE, LABELS = "statistics", "score", "labels"
 

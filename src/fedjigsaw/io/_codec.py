@@ -12,9 +12,9 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError, invalid, unreadable
 from fedjigsaw.io.regular import open_regular
+from fedjigsaw.validation import MAX_COUNT
 
 FORMAT = 1
 MAX_BYTES = 64 * 2**20

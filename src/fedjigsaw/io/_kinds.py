@@ -6,17 +6,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import check_name
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.profiles import Profile
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import MessageError, ParameterError, invalid
 from fedjigsaw.io._codec import Arrays, Header, take, take_array, take_floats, take_names
 from fedjigsaw.io.contents import ModelFile, NoisyStats, Score, SummaryFile
-from fedjigsaw.kernels.profiles import Profile
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.privacy import Privacy
+from fedjigsaw.validation import check_name
 
 Parts = tuple[Header, Arrays]
 MOMENTS = ("count", "mean", "sum_of_squares")  # arrays of a profile

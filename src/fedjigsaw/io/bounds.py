@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.errors import ParameterError, quote_names
 from fedjigsaw.io._codec import read_bounded
+from fedjigsaw.validation import MAX_MAGNITUDE
 
 MAX_BOUNDS = 2**20  # bytes of a file
 EXAMPLE = '{"age": [0, 120], "dose": [0, 10]}'

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Ints
-from fedjigsaw._validation import MAX_COUNT
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.validation import MAX_COUNT
 
 
 def check_ids(

@@ -7,15 +7,15 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_COUNT, MAX_MAGNITUDE, MAX_SAMPLES, repeated
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.profiles import Profile
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import MessageError, counted, invalid
 from fedjigsaw.io.cluster_ids import check_ids
-from fedjigsaw.kernels.profiles import Profile
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import COUNTS, LONE_SITES, Model, Summary
 from fedjigsaw.privacy import Privacy
+from fedjigsaw.validation import MAX_COUNT, MAX_MAGNITUDE, MAX_SAMPLES, repeated
 
 MAX_SSE = 2.0**62 * MAX_MAGNITUDE**2  # more than any rows that may be read can have
 

@@ -11,6 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TypeVar
 
+from fedjigsaw.columns.profiles import Profile
+from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.errors import FedJigsawError, MessageError, invalid
 from fedjigsaw.io._codec import (
     FORMAT,
@@ -27,8 +29,6 @@ from fedjigsaw.io._kinds import KINDS, kind_of
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.io.contents import ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.io.scalers import is_scaler, load_scaler, save_scaler
-from fedjigsaw.kernels.profiles import Profile
-from fedjigsaw.kernels.scaling import Stats
 
 __all__ = [
     "FORMAT",

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.columns.text import TextFormat, plain, to_numbers
 from fedjigsaw.errors import MAX_VALUE, DataError, shorten
 from fedjigsaw.io.readers import Reader
+from fedjigsaw.validation import MAX_MAGNITUDE
 
 MANY = 100  # columns from which on they are cast together
 NOT_FINITE = "is not a finite number"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import FedJigsawError, MessageError, invalid
 from fedjigsaw.io._codec import (
     FORMAT,
@@ -21,7 +22,6 @@ from fedjigsaw.io._codec import (
 )
 from fedjigsaw.io._kinds import encoding_from
 from fedjigsaw.io.atomic import write_whole
-from fedjigsaw.kernels.scaling import Scaler
 
 MAX_JSON = 4 * 2**20  # small files of nested JSON grow a hundredfold in memory
 
@@ -46,7 +46,7 @@ def save_scaler(scaler: Scaler, path: Path | str, *, replace: bool = True) -> No
     >>> from pathlib import Path
     >>> import numpy as np
     >>> from fedjigsaw.io.formats import load_scaler, save_scaler
-    >>> from fedjigsaw.kernels.scaling import Scaler
+    >>> from fedjigsaw.columns.scaling import Scaler
     >>> path = Path(tempfile.mkdtemp(), "scaler.json")
     >>> save_scaler(Scaler(("age",), np.array([40.0]), np.array([10.0])), path)
     >>> load_scaler(path).scale(np.array([[60.0]])).tolist()

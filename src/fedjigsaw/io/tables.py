@@ -17,7 +17,6 @@ import pyarrow as pa
 
 from fedjigsaw._frames import column_names
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import repeated
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import (
     DataError,
@@ -33,6 +32,7 @@ from fedjigsaw.io.identifiers import find_not_measured
 from fedjigsaw.io.numeric import Numbers, are_small
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 from fedjigsaw.io.renamed import RenamedReader, other_forms
+from fedjigsaw.validation import repeated
 
 Names = str | Sequence[str] | None  # one name, several, or none
 

@@ -12,7 +12,7 @@ rows. Without a GPU it computes the same on the CPU, slower than ``auto`` does.
 
 A backend of another kind is passed explicitly: see the parameter `backend` of
 :func:`fedjigsaw.kernels.kmeans.kmeans` and the attribute `backend` of
-:class:`fedjigsaw.base.FederatedClusterer`.
+:class:`fedjigsaw.estimator.FederatedClusterer`.
 """
 
 import os
@@ -26,11 +26,11 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 
 from fedjigsaw._rows import is_sparse
-from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import ExtraError, requires_extra
 from fedjigsaw.kernels.compiled.sizes import speedup
 from fedjigsaw.parameters import one_of
+from fedjigsaw.threads import one_thread_inside
 
 VARIABLE = "FEDJIGSAW_BACKEND"
 TORCH = "torch"  # the one that may compute on a GPU

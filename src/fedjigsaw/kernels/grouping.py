@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.threads import available_threads
 
 Singles = npt.NDArray[np.float32]
 

@@ -83,7 +83,7 @@ def find_nearest(X: Floats, centers: Floats, n_threads: int) -> tuple[Ints, Floa
     if n_threads <= 1:
         Search(centers, max(1, min(size, len(X)))).run(X, labels, distances, 0, 1)
         return labels, distances
-    from fedjigsaw._threads import one_thread
+    from fedjigsaw.threads import one_thread
 
     with one_thread(), ThreadPoolExecutor(n_threads) as pool:  # one thread of BLAS for each
         searches = [Search(centers, size) for _ in range(n_threads)]

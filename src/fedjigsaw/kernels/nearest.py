@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import TORCH, VARIABLE, Backend, HoldingBackend, NumbaBackend
 from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import blocks, label_sums, nearest_centers
+from fedjigsaw.threads import available_threads
 
 PAIRS = 2**19  # of rows and centers, from where on compiled code is loaded
 PARTS = 32  # into which rows are divided, at most

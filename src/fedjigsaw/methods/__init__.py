@@ -24,7 +24,7 @@ from fedjigsaw.methods._plugins import Plugin, classes_of, plugins, why_no_metho
 from fedjigsaw.partition import SPLITS
 
 if TYPE_CHECKING:
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
 T = TypeVar("T", bound="type[FederatedClusterer]")
 

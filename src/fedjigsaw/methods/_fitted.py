@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods._support import k_curve_of, support_of
-from fedjigsaw.trust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
+from fedjigsaw.number.findings import KFindings
+from fedjigsaw.robust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
 
 if TYPE_CHECKING:
     from fedjigsaw.io.formats import ModelFile

@@ -21,7 +21,7 @@ from fedjigsaw.errors import DataError, ExtraError, ParameterError, shorten
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
 GROUP = "fedjigsaw.methods"
 MAX_REASON = 300  # characters of the error of another package
@@ -91,7 +91,7 @@ def _scan(path: tuple[str, ...]) -> dict[str, tuple[Plugin, ...]]:
 
 def why_no_method(found: Any) -> str:
     """Say why something is not the class of a method; nothing if it is one."""
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
     if not isinstance(found, type) or not issubclass(found, FederatedClusterer):
         name = getattr(found, "__name__", type(found).__name__)
@@ -117,7 +117,7 @@ def classes_of(place: str) -> list[type[FederatedClusterer]]:
         module = _run_file(Path(place)) if is_file else import_module(place)
     except (Exception, SystemExit) as error:
         raise ParameterError(f"Cannot load the plugin {place}: {_reason(error)}.") from error
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
     given = [
         found

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats
-from fedjigsaw.base import FederatedClusterer
+from fedjigsaw.estimator import FederatedClusterer
 from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many
 from fedjigsaw.messages import Broadcast, Summary
 from fedjigsaw.privacy.guard import LABELS

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from fedjigsaw._validation import MAX_COUNT, MAX_MAGNITUDE
-from fedjigsaw.choice.findings import CONFIDENCE
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.indices import margins
 from fedjigsaw.messages import Model
+from fedjigsaw.number.findings import CONFIDENCE
+from fedjigsaw.validation import MAX_COUNT, MAX_MAGNITUDE
 
 SUPPORT = ("clients", "points", "spread")
 MAX_CURVE = 10_000

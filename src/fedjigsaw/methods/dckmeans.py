@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw.base import ASSIGN
+from fedjigsaw.estimator import ASSIGN
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch

@@ -6,16 +6,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.base import ASSIGN
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.estimator import ASSIGN
 from fedjigsaw.kernels.kmeans import Solution, nearest_centers
 from fedjigsaw.kernels.local_solutions import refine_many, theoretical_radii
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import SiteFindings
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
 from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
-from fedjigsaw.trust.received import Received, final_group_means
-from fedjigsaw.trust.site_reports import site_tensors
+from fedjigsaw.robust.received import Received, final_group_means
+from fedjigsaw.robust.site_reports import site_tensors
 
 MAX_CENTERS = 5_000  # of a client that is not trusted: they are compared pair by pair
 

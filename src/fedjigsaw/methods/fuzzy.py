@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.base import ASSIGN, FederatedClusterer
+from fedjigsaw.columns.scaling import Stats, merge
 from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.estimator import ASSIGN, FederatedClusterer
 from fedjigsaw.kernels.kmeans import blocks, kmeans, nearest_centers
 from fedjigsaw.kernels.matching import match
-from fedjigsaw.kernels.scaling import Stats, merge
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
 

@@ -12,15 +12,6 @@ from fedjigsaw._inputs import Options
 from fedjigsaw._regions import sites_of
 from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.choice.cells import sampled_labels
-from fedjigsaw.choice.copies import without_copies
-from fedjigsaw.choice.decision import Choice, choose
-from fedjigsaw.choice.findings import DOUBTFUL, K_TENSORS, KFindings
-from fedjigsaw.choice.grain import GRAIN, grain_of
-from fedjigsaw.choice.local_cells import find_cells
-from fedjigsaw.choice.shapes import NOISE, ClusterShapes
-from fedjigsaw.choice.shaping import ELONGATED, ROUND, SHAPES
-from fedjigsaw.choice.sizes import n_cells, sends_cells
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import (
     CountsWarning,
@@ -48,6 +39,15 @@ from fedjigsaw.kernels.solver import improve, solve
 from fedjigsaw.messages import SHARED, TOO_FEW, Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
+from fedjigsaw.number.cells import sampled_labels
+from fedjigsaw.number.copies import without_copies
+from fedjigsaw.number.decision import Choice, choose
+from fedjigsaw.number.findings import DOUBTFUL, K_TENSORS, KFindings
+from fedjigsaw.number.grain import GRAIN, grain_of
+from fedjigsaw.number.local_cells import find_cells
+from fedjigsaw.number.shapes import NOISE, ClusterShapes
+from fedjigsaw.number.shaping import ELONGATED, ROUND, SHAPES
+from fedjigsaw.number.sizes import n_cells, sends_cells
 from fedjigsaw.parameters import Rule, boolean, integer, names, one_of, real, seed_source
 from fedjigsaw.privacy.cells import Expected, with_cells
 from fedjigsaw.privacy.guarantee import Privacy
@@ -64,12 +64,12 @@ from fedjigsaw.privacy.shared_cells import (
 )
 from fedjigsaw.privacy.summaries import NOISE as NOISE_OF_CENTERS
 from fedjigsaw.privacy.summaries import PrivateRound
-from fedjigsaw.trust.influence import influences
-from fedjigsaw.trust.merging import divide, merge_received, merge_tables
-from fedjigsaw.trust.received import Received, final_group_means, receive, without_mixed
-from fedjigsaw.trust.site_reports import PREFIX as SITE_TENSOR
-from fedjigsaw.trust.site_reports import site_tensors, warn_of_sites
-from fedjigsaw.trust.support import Screened, screen, unscreened, with_lone_clusters
+from fedjigsaw.robust.influence import influences
+from fedjigsaw.robust.merging import divide, merge_received, merge_tables
+from fedjigsaw.robust.received import Received, final_group_means, receive, without_mixed
+from fedjigsaw.robust.site_reports import PREFIX as SITE_TENSOR
+from fedjigsaw.robust.site_reports import site_tensors, warn_of_sites
+from fedjigsaw.robust.support import Screened, screen, unscreened, with_lone_clusters
 
 DETAIL_WITH_LIARS = 3  # one center for each cluster is too wide to tell what others support
 ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the default guard

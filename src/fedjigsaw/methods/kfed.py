@@ -7,8 +7,8 @@ import numpy as np
 from scipy.linalg import eigh
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.base import ASSIGN
 from fedjigsaw.errors import ParameterError
+from fedjigsaw.estimator import ASSIGN
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import (
     Problem,

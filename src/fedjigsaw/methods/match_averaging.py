@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw.base import ASSIGN
 from fedjigsaw.errors import MessageError, invalid
+from fedjigsaw.estimator import ASSIGN
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch

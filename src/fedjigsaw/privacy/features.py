@@ -32,9 +32,9 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.encoding import Encoder, Encoding
 from fedjigsaw.columns.fitting import needs_sketch
+from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY
 from fedjigsaw.columns.sketches import Sketch
-from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy, warn_of_large_delta
 from fedjigsaw.privacy.noise import Noise

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.kernels.kmeans import label_sums, squared_distances
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.far_rows import pulled_in_clusters
 from fedjigsaw.privacy.guard import LABELS, LEFT_OUT, Guard

@@ -16,10 +16,10 @@ from typing import Any, Self
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import MAX_MAGNITUDE
 from fedjigsaw.errors import ParameterError, WeakPromiseWarning, invalid, warn
 from fedjigsaw.messages import OWN, SHARED
 from fedjigsaw.parameters import fraction, integer, one_of, real
+from fedjigsaw.validation import MAX_MAGNITUDE
 
 ROW, SITE = "row", "site"
 NARROWEST = 1 / MAX_MAGNITUDE  # bounds, so that rows can be divided by their width

@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.choice.grain import GRAIN, MIN_ROWS, grain_of
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import DataError, ParameterError, counted, invalid
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import COUNTS, FIELDS, Summary
+from fedjigsaw.number.grain import GRAIN, MIN_ROWS, grain_of
 from fedjigsaw.parameters import boolean, integer, one_of
 from fedjigsaw.privacy.far_rows import pulled_in_clusters
 from fedjigsaw.privacy.rounding import SUPPORT, columns_of, keep_bits, round_summary

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedjigsaw._random import stream
 from fedjigsaw._typing import Ints
 from fedjigsaw.privacy.accounting import gaussian
 from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.random import stream
 
 
 @dataclass(frozen=True)

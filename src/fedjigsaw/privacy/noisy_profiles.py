@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.columns.profiles import Profile
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import ROW, Privacy, warn_of_large_delta
 from fedjigsaw.privacy.noise import Noise
@@ -69,7 +69,7 @@ class Sums:
         return GRID * math.sqrt(1 + 2 * len(self.numbers) + len(self.levels))
 
     def add(self, labels: Ints, rows: Floats, codes: Ints | None = None) -> None:
-        """Add rows, as in :meth:`fedjigsaw.kernels.profiles.Collector.add`."""
+        """Add rows, as in :meth:`fedjigsaw.columns.profiles.Collector.add`."""
         low, high = self.privacy.limits(len(self.numbers))
         np.add.at(self.table[:, 0], labels, GRID)
         for j in range(len(self.numbers)):

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints, Rows
-from fedjigsaw.kernels.profiles import Moments, Profile, merge_moments, moments
+from fedjigsaw.columns.profiles import Moments, Profile, merge_moments, moments
 from fedjigsaw.privacy.rounding import to_bits, to_grid
 
 EQUAL = 1e-9  # rounding of moments, for each row

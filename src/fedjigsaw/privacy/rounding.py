@@ -30,10 +30,10 @@ import numpy as np
 
 from fedjigsaw._rows import dense, is_sparse
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_MAGNITUDE
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.kernels.kmeans import blocks
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
+from fedjigsaw.validation import MAX_MAGNITUDE
 
 Limits = tuple[Floats, Floats]  # least and greatest value of each column
 SUPPORT = "support"  # tensor with one number per center that adds up as counts do

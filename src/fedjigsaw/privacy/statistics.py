@@ -16,8 +16,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import ROW, Privacy, warn_of_large_delta
 from fedjigsaw.privacy.noise import Noise

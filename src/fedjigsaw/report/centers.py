@@ -15,9 +15,9 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoder
 from fedjigsaw.columns.in_words import day, level, value_of, within
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.columns.schema import ABSENT, BOOLEAN, CATEGORY, DATE, ORDERED
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.report.units import number, percent
 
 ALL_MISSING = 0.95  # from this share of missing values on, the others are too few to be read

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw._typing import Ints
-from fedjigsaw._validation import distinct
 from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.report.pictures import INK, label_ticks, new_figure
+from fedjigsaw.validation import distinct
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.choice.grain import GRAIN
-from fedjigsaw.choice.shapes import describe_shapes
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.errors import counted
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.indices import SKEWED
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import FIELDS, Model, Summary, Tensors
 from fedjigsaw.methods import METHODS, data_kind
 from fedjigsaw.methods._support import WITH_AUTO, knows_no_counts, support_of
+from fedjigsaw.number.grain import GRAIN
+from fedjigsaw.number.shapes import describe_shapes
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import has_cells
 from fedjigsaw.report.centers import read_centers

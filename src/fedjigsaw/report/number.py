@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw.choice.findings import DOUBTFUL, KFindings
 from fedjigsaw.messages import Model
 from fedjigsaw.methods._support import k_curve_of
+from fedjigsaw.number.findings import DOUBTFUL, KFindings
 
 MOST_BEST = 5  # numbers of clusters with the best index that are listed
 

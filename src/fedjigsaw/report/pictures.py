@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import rows_by_client
-from fedjigsaw.choice.findings import KFindings
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, find, find_for_rows
 from fedjigsaw.methods._support import k_curve_of
+from fedjigsaw.number.findings import KFindings
+from fedjigsaw.validation import rows_by_client
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
 INK = "#333333"
 PALE = "#c9c9c9"

@@ -7,6 +7,7 @@ from itertools import islice
 from fedjigsaw.columns.encoding import Encoder, feature
 from fedjigsaw.columns.fitting import known_mean, known_variance
 from fedjigsaw.columns.in_words import all_digits, day, features_of, level, moments, value_of
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.columns.schema import (
     ABSENT,
     BOOLEAN,
@@ -21,7 +22,6 @@ from fedjigsaw.columns.schema import (
 )
 from fedjigsaw.errors import counted, quote_names
 from fedjigsaw.io.formats import NoisyStats
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.report.units import percent
 
 Lines = Iterator[str]

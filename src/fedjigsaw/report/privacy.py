@@ -8,10 +8,10 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.in_words import deviations, features_of, limits, shown_of, value_of
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.columns.schema import Column
 from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Summary
 from fedjigsaw.privacy.guarantee import ROW, Privacy
 from fedjigsaw.privacy.mechanism import FLOOR

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.contrasts import MOSTLY, Contrast, contrasts, sets_apart
 from fedjigsaw.columns.in_words import all_digits, day, level, shown_of, unit_of
+from fedjigsaw.columns.profiles import Profile, check_describable
 from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, Column, Schema
 from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile, Score
-from fedjigsaw.kernels.contrasts import MOSTLY, Contrast, contrasts, sets_apart
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.kernels.profiles import Profile, check_describable
 from fedjigsaw.methods._support import support_of
 from fedjigsaw.report.units import number, percent
 

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 
 from fedjigsaw.columns.in_words import features_of, moments_in_short
+from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.columns.schema import Column
 from fedjigsaw.errors import counted
-from fedjigsaw.kernels.scaling import Stats
-from fedjigsaw.trust.moments import Verdict
+from fedjigsaw.sites.moments import Verdict
 
 MAX_COLUMNS = 3  # conspicuous columns that are shown
 

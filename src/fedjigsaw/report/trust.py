@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from fedjigsaw.choice.sizes import sends_cells
 from fedjigsaw.errors import ParameterError, StrangeSiteError, counted
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import TOO_FEW, Model
 from fedjigsaw.methods import data_kind
 from fedjigsaw.methods._support import support_of
-from fedjigsaw.trust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
+from fedjigsaw.number.sizes import sends_cells
+from fedjigsaw.robust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
 
 
 def strange_sites(file: ModelFile) -> list[str]:

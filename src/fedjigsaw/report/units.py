@@ -2,7 +2,7 @@
 
 import math
 
-from fedjigsaw.kernels.contrasts import MOSTLY
+from fedjigsaw.columns.contrasts import MOSTLY
 
 
 def number(value: float, spread: float) -> str:

@@ -7,13 +7,13 @@ from typing import Any
 
 from fedjigsaw._regions import is_region, region_of
 from fedjigsaw._typing import Floats
-from fedjigsaw.choice.shapes import CLUSTERS, knows_noise
+from fedjigsaw.columns.profiles import Profile
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.indices import SKEWED
-from fedjigsaw.kernels.profiles import Profile
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.messages import Model, Summary, Tensors
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, support_of
+from fedjigsaw.number.shapes import CLUSTERS, knows_noise
 from fedjigsaw.report.centers import read_centers
 from fedjigsaw.report.number import number_values
 from fedjigsaw.report.preparation import known_moments

@@ -37,7 +37,7 @@ from fedjigsaw.sites.compatibility import (
 )
 
 if TYPE_CHECKING:
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
 Loaded = SummaryFile | FedJigsawError
 

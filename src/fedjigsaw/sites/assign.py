@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.choice.shapes import NOISE, label_rows, local_labels
 from fedjigsaw.errors import ForeignSummaryWarning, MessageError, warn
 from fedjigsaw.io.cluster_ids import to_ids
 from fedjigsaw.io.formats import ModelFile, SummaryFile
@@ -17,8 +15,10 @@ from fedjigsaw.io.regular import stem
 from fedjigsaw.io.tables import Names, Table
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Model
+from fedjigsaw.number.shapes import NOISE, label_rows, local_labels
 from fedjigsaw.sites.compatibility import check_has_centers, check_own
 from fedjigsaw.sites.preparation import Progress, open_data, quiet, scale
+from fedjigsaw.threads import available_threads
 
 
 @dataclass(frozen=True)

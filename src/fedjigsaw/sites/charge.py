@@ -8,10 +8,10 @@ from shlex import quote
 from typing import Protocol, Self
 
 from fedjigsaw.io.regular import stem
-from fedjigsaw.privacy.budget import Account, in_words, round_down
-from fedjigsaw.privacy.fingerprints import fingerprint
 from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.privacy.ledger import Ledger, default_path
+from fedjigsaw.sites.budget import Account, in_words, round_down
+from fedjigsaw.sites.fingerprints import fingerprint
+from fedjigsaw.sites.ledger import Ledger, default_path
 
 
 class Spend(Protocol):

@@ -13,16 +13,16 @@ import numpy as np
 
 from fedjigsaw._regions import each_summary
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import repeated
-from fedjigsaw.choice.grain import GRAIN
 from fedjigsaw.errors import MessageError, ParameterError, SameRowsWarning, quote_names, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import SHARED, Summary
 from fedjigsaw.methods import find, is_known
+from fedjigsaw.number.grain import GRAIN
 from fedjigsaw.sites.preparation import bounds_in_order
+from fedjigsaw.validation import repeated
 
 if TYPE_CHECKING:
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
 # signs that do not show, though they can be printed
 UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0]")

@@ -36,12 +36,12 @@ from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods import find_for_rows
+from fedjigsaw.robust.site_reports import site_reports
 from fedjigsaw.sites.compatibility import check_one_round, reorder, scaler_name
 from fedjigsaw.sites.succession import Places, Succession, places_of, relate
-from fedjigsaw.trust.site_reports import site_reports
 
 if TYPE_CHECKING:
-    from fedjigsaw.base import FederatedClusterer
+    from fedjigsaw.estimator import FederatedClusterer
 
 N_RESAMPLES = 20
 USUAL = 0.8  # share of resampled models

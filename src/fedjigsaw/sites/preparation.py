@@ -8,8 +8,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from fedjigsaw._typing import Floats
-from fedjigsaw._validation import check_name
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import (
     ClippedRowsWarning,
     DataError,
@@ -21,8 +21,8 @@ from fedjigsaw.errors import (
 from fedjigsaw.io.readers import as_arrow
 from fedjigsaw.io.regular import stem
 from fedjigsaw.io.tables import Names, Table, open_file, open_table
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.validation import check_name
 
 
 class Progress(Protocol):

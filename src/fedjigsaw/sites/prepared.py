@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns import scaling
 from fedjigsaw.columns.encoding import feature, provisional
+from fedjigsaw.columns.features import check_features
 from fedjigsaw.columns.fitting import Moments, fit, needs_sketch
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.columns.schema import ABSENT, BOOLEAN, CATEGORY, OTHER, REFUSE, Column, Schema
 from fedjigsaw.columns.sketches import Sketch, Sketcher, merge_sketches
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import NoisyStats
-from fedjigsaw.kernels import scaling
-from fedjigsaw.kernels.scaling import Scaler, Stats
-from fedjigsaw.trust.features import check_features
 
 NOISE_SHARE = 0.01  # under noise, features of 0 and 1 that are rarer than this are none
 

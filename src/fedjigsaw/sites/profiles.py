@@ -7,15 +7,15 @@ from typing import NamedTuple
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.choice.shapes import NOISE, ClusterShapes, knows_noise, label_rows
 from fedjigsaw.columns.encoding import Encoding
+from fedjigsaw.columns.profiles import Collector, Profile, check_describable
 from fedjigsaw.columns.schema import BOOLEAN, ORDERED, Schema
 from fedjigsaw.columns.shown import Shown, shown_columns, with_shown
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import Table
-from fedjigsaw.kernels.profiles import Collector, Profile, check_describable
+from fedjigsaw.number.shapes import NOISE, ClusterShapes, knows_noise, label_rows
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.noisy_profiles import Sums, release

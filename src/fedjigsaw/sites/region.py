@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedjigsaw._regions import pack_as_they_are, pack_merged
-from fedjigsaw._validation import check_name
 from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import COUNTS, Summary
 from fedjigsaw.parameters import integer
 from fedjigsaw.sites.admission import Loaded
 from fedjigsaw.sites.aggregate import Together, solve_together
+from fedjigsaw.validation import check_name
 
 CENTERS_PER_CLUSTER = 4  # that a region sends: with one, it would lose up to a percent
 MOST_CELLS = 400  # of a region, where the number of clusters is to be found: twice those of a site

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import numpy as np
 
-from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw._validation import MAX_SAMPLES
-from fedjigsaw.choice.shapes import NOISE, label_rows
+from fedjigsaw.columns.profiles import merge_profiles
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.errors import MessageError, ParameterError, counted, invalid
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, encode, fingerprint
 from fedjigsaw.io.tables import Table
-from fedjigsaw.kernels.profiles import merge_profiles
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import Model
+from fedjigsaw.number.shapes import NOISE, label_rows
 from fedjigsaw.privacy import Guard, Privacy
 from fedjigsaw.sites import profiles
 from fedjigsaw.sites.aggregate import weakest
 from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_contents, check_different, check_has_centers
 from fedjigsaw.sites.preparation import Progress, open_data, quiet, scaled_rows, site_name
+from fedjigsaw.threads import available_threads
+from fedjigsaw.validation import MAX_SAMPLES
 
 GUARD = Guard()
 

@@ -7,8 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns import scaling
 from fedjigsaw.columns.encoding import Encoding, provisional
+from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.columns.schema import Schema
+from fedjigsaw.columns.units import Conspicuous, conspicuous_columns
 from fedjigsaw.errors import (
     ConspicuousSiteWarning,
     DataError,
@@ -19,14 +22,13 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import Table
-from fedjigsaw.kernels import scaling
-from fedjigsaw.kernels.scaling import Scaler, Stats
 from fedjigsaw.privacy import features, statistics
 from fedjigsaw.privacy.accounting import multiplier_for
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_contents, check_different, warn_of_copies
 from fedjigsaw.sites.marks import Marks
+from fedjigsaw.sites.moments import Verdict, judge
 from fedjigsaw.sites.preparation import (
     Progress,
     check_clipped,
@@ -41,8 +43,6 @@ from fedjigsaw.sites.prepared import (
     fit_preparation,
     guard_features,
 )
-from fedjigsaw.trust.moments import Verdict, judge
-from fedjigsaw.trust.units import Conspicuous, conspicuous_columns
 
 
 def measure(
@@ -198,7 +198,7 @@ def common_scaler(
     """Merge the statistics of all sites into the scaler that their pooled rows would give.
 
     Statistics that are impossible, judged by those of the other sites, are set aside or limited
-    (:mod:`fedjigsaw.trust.moments`), with a ConspicuousSiteWarning for each such site. A
+    (:mod:`fedjigsaw.sites.moments`), with a ConspicuousSiteWarning for each such site. A
     UnitsWarning tells of columns in which some site seems to use another unit, and changes nothing.
 
     Parameters

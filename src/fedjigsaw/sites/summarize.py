@@ -6,14 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw._random import stream
-from fedjigsaw._validation import MAX_SAMPLES
+from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.engine import NO_GUARD, Client
 from fedjigsaw.errors import FewerRowsWarning, counted, warn
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
-from fedjigsaw.kernels.scaling import Scaler
 from fedjigsaw.messages import OWN, SHARED, Broadcast
 from fedjigsaw.methods import DEFAULT, make
 from fedjigsaw.privacy.cells import with_cells
@@ -21,6 +19,7 @@ from fedjigsaw.privacy.far_rows import pulled_in_at, warn_of_far_row
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.summaries import box_of, round_multiplier
+from fedjigsaw.random import stream
 from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_one_round
 from fedjigsaw.sites.marks import warn_of_marks
@@ -32,6 +31,7 @@ from fedjigsaw.sites.preparation import (
     scale_bounds,
     site_name,
 )
+from fedjigsaw.validation import MAX_SAMPLES
 
 GUARD = Guard()
 MAX_ROWS = 1_000_000

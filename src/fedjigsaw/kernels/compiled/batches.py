@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw._steps import tell_step
-from fedjigsaw._threads import available_threads
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.compiled import plain_search, tile_search
 from fedjigsaw.kernels.compiled.drawing import start_states
 from fedjigsaw.kernels.compiled.statistics import describe
+from fedjigsaw.threads import available_threads
 
 # Rows, and rows times clusters, up to which all rows are looked at in each step. From there on,
 # tiles and bounds pay; they take longer to compile.

@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedjigsaw._threads import one_thread_inside
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, BatchBackend, Found, name_of
 from fedjigsaw.kernels.device.lloyd import draw, label_sums, lloyd, seed, sets_at_once
 from fedjigsaw.kernels.device.rows import DeviceRows, exact, turn
 from fedjigsaw.kernels.kmeans import coordinate_order, count_distinct
+from fedjigsaw.threads import one_thread_inside
 
 LEAST = 2**23  # products of coordinates (rows x columns x centers) from where on a GPU is faster
 CAREFUL = 64  # up to this many centers are always seeded by k-means++, one after the other

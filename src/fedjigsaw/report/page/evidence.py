@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedjigsaw.choice.findings import DOUBTFUL, SURE, KFindings
 from fedjigsaw.errors import counted
 from fedjigsaw.kernels.indices import SKEWED
 from fedjigsaw.methods._support import (
@@ -13,6 +12,7 @@ from fedjigsaw.methods._support import (
     knows_no_counts,
     support_of,
 )
+from fedjigsaw.number.findings import DOUBTFUL, SURE, KFindings
 from fedjigsaw.report.number import number_heading
 from fedjigsaw.report.page.missing import MANY, missing_shares
 from fedjigsaw.report.page.run import Run
@@ -21,8 +21,8 @@ from fedjigsaw.report.page.words import listed, short
 from fedjigsaw.report.profiles import nearest_clusters
 from fedjigsaw.report.trust import describe_lone, reports_of, strange_sites
 from fedjigsaw.report.units import number, percent
+from fedjigsaw.robust.support import FEWEST
 from fedjigsaw.sites import unlike_units
-from fedjigsaw.trust.support import FEWEST
 
 NO_SPREAD = 1e-9  # in the units of the clustering
 NARROW = 0.3  # margins below: clusters overlap much

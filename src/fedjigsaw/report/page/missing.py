@@ -3,8 +3,8 @@
 import numpy as np
 
 from fedjigsaw._typing import Ints
+from fedjigsaw.columns.profiles import Profile
 from fedjigsaw.io.formats import Score
-from fedjigsaw.kernels.profiles import Profile
 from fedjigsaw.report.page.readings import missing_by_scaler
 from fedjigsaw.report.page.run import Run
 

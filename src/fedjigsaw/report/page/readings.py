@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from fedjigsaw.columns.contrasts import Contrast
 from fedjigsaw.columns.encoding import Encoder
 from fedjigsaw.columns.schema import ABSENT, CATEGORY, OTHER
-from fedjigsaw.kernels.contrasts import Contrast
 from fedjigsaw.report.centers import Reading, centers_table, read_centers
 from fedjigsaw.report.page.run import Run
 

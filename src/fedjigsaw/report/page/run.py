@@ -9,11 +9,11 @@ from typing import TypeVar
 import numpy as np
 
 from fedjigsaw._typing import Ints
+from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.columns.schema import Column
 from fedjigsaw.errors import MessageError, ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import Content, ModelFile, Score, SummaryFile
-from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.sites.compatibility import (
     check_different,
     check_has_centers,

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from fedjigsaw._regions import sites_of
+from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile, NoisyStats, Profile, Score, SummaryFile
-from fedjigsaw.kernels.scaling import Stats
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.report.page.run import GivenFile, Run
 from fedjigsaw.report.page.view import Absent, Table

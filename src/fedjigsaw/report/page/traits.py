@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedjigsaw._typing import Floats
+from fedjigsaw.columns.contrasts import Contrast, sets_apart
 from fedjigsaw.columns.in_words import day, level, unit_of
+from fedjigsaw.columns.scaling import merge
 from fedjigsaw.columns.schema import BOOLEAN, DATE, ORDERED, OTHER, Column
 from fedjigsaw.io.formats import Score
-from fedjigsaw.kernels.contrasts import Contrast, sets_apart
-from fedjigsaw.kernels.scaling import merge
 from fedjigsaw.report.page.readings import center_contrasts
 from fedjigsaw.report.page.run import Run
 from fedjigsaw.report.page.words import plain, sentence, short

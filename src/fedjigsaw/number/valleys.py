@@ -1,0 +1,180 @@
+"""Is there a valley between two clusters? Rows are counted in a tube between their means."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedjigsaw._typing import Floats, Ints
+from fedjigsaw.number.cells import Cells
+from fedjigsaw.number.mixtures import Mixture
+
+BELIEVED = 3.0  # standard errors from which a valley is believed: one false one in 700
+CLEARLY = 1.5  # times deeper: a valley between clusters, beside one inside of a cluster
+TUBE, MAX_TUBE = 0.25, 1.5  # half-width: of the distance of the means, and in deviations
+STEP, MAX_STEP = 0.10, 0.5  # smoothing along the line, likewise: a pair's own width
+NEIGHBORS = 6  # nearest clusters that a cluster is compared with
+CLEAR = 0.25  # height of a valley, relative to the lower hill, that two Gaussians leave 5 apart
+NONE = 99.0  # depth of a valley to nowhere: there is no other cluster
+GRID = np.linspace(-0.25, 1.25, 61)
+
+
+@dataclass(frozen=True)
+class Valleys:
+    """Valleys between neighboring clusters.
+
+    Attributes
+    ----------
+    depths : for each pair of neighbors, the rows that are missing in the valley, in standard
+        errors.
+    groups : shape (k,), clusters that have no valley between them are in the same group.
+    inside : depth of the deepest valley inside of a cluster, if pieces were joined.
+    """
+
+    depths: dict[tuple[int, int], float]
+    groups: Ints
+    inside: float = 0.0
+
+    @property
+    def n_groups(self) -> int:
+        return int(self.groups.max()) + 1
+
+    @property
+    def separate(self) -> bool:
+        """Whether there is a valley between any two neighbors."""
+        return self.n_groups == len(self.groups)
+
+    @property
+    def closest(self) -> tuple[int, int] | None:
+        """The two clusters with the shallowest valley."""
+        return min(self.depths, key=lambda pair: (self.depths[pair], pair), default=None)
+
+    @property
+    def weakest(self) -> float:
+        return min(self.depths.values(), default=NONE)
+
+    @property
+    def arguable(self) -> bool:
+        """Whether a valley inside of a cluster is believed, and about as deep as one between."""
+        between = min(self.depths.values(), default=0.0)
+        return self.inside >= BELIEVED and self.inside > between / CLEARLY
+
+    def of_clusters(self) -> Floats:
+        """Return the shallowest valley of each cluster."""
+        depths = np.full(len(self.groups), NONE)
+        for (a, b), depth in self.depths.items():
+            depths[[a, b]] = np.minimum(depths[[a, b]], depth)
+        return depths
+
+
+def valleys(cells: Cells, mixture: Mixture) -> Valleys:
+    """Measure the valleys between all neighbors: pairs with no third mean in between."""
+    owners = mixture.owners
+    depths = {pair: depth(cells, mixture, *pair, owners) for pair in _neighbors(mixture)}
+    groups = np.arange(len(mixture))
+    for (a, b), found in depths.items():
+        if found < BELIEVED:
+            groups[groups == groups[b]] = groups[a]
+    return Valleys(depths, np.unique(groups, return_inverse=True)[1])
+
+
+def are_separate(cells: Cells, mixture: Mixture) -> bool:
+    """Tell whether there is a valley between any two neighbors; end at the first without one."""
+    owners = mixture.owners
+    return not any(depth(cells, mixture, *pair, owners) < BELIEVED for pair in _neighbors(mixture))
+
+
+def _neighbors(mixture: Mixture) -> list[tuple[int, int]]:
+    """Return the pairs of components that are compared."""
+    means = mixture.moments.means
+    norms = (means**2).sum(axis=1)
+    squared = np.maximum(norms[:, None] - 2 * means @ means.T + norms, 0)
+    np.fill_diagonal(squared, 0)
+    pairs: dict[tuple[int, int], None] = {}  # each once, in this order
+    for a in range(len(means)):
+        for b in np.argsort(squared[a], kind="stable")[1 : NEIGHBORS + 1].tolist():
+            if not (squared[a] + squared[b] < squared[a, b]).any():  # as in Gabriel's graph
+                pairs[min(a, b), max(a, b)] = None
+    return list(pairs)
+
+
+def depth(cells: Cells, mixture: Mixture, a: int, b: int, owners: Ints) -> float:
+    """Return how many rows are missing between two clusters, in standard errors.
+
+    Rows in a tube around the line between the two means are counted along the line. With many
+    columns, a third cluster may be in the tube, too. So if there is no valley, the rows of the two
+    alone are counted; these must leave a clear one, since pieces of one cluster with rows of a
+    third piece in between would leave a shallow one.
+    """
+    along, across, spread, length = _coordinates(cells, mixture, a, b)
+    weights = np.ones(len(along))
+    if cells.n_columns > 1:
+        width = min(TUBE**2, MAX_TUBE**2 / length)
+        own = (owners == a) | (owners == b)
+        if own.any():
+            width = max(width, float(np.median(across[own])))
+        weights = np.exp(-across / (2 * width))
+    inside = np.flatnonzero((weights > 1e-4) & (along > -1) & (along < 2))
+    smooth = spread[inside] + min(STEP**2, MAX_STEP**2 / length)
+    kernel = np.exp(-((GRID[:, None] - along[inside]) ** 2) / (2 * smooth))
+    kernel /= np.sqrt(2 * np.pi * smooth)
+    found, _ = _missing(kernel, cells.counts[inside], weights[inside])
+    if found < BELIEVED:
+        shares = mixture.shares[inside]
+        others = np.delete(shares[:, : len(mixture)], [a, b], axis=1).sum(axis=1)
+        alone, ratio = _missing(kernel, cells.counts[inside] * (1 - others), weights[inside])
+        found = alone if ratio <= CLEAR and alone >= BELIEVED else found
+    return found
+
+
+def _missing(kernel: Floats, counts: Floats, weights: Floats) -> tuple[float, float]:
+    """Compare the lowest point between two hills with the lower hill, as two Poisson counts.
+
+    Returns
+    -------
+    What is missing, in standard errors, and the height of the valley relative to the hill.
+    """
+    density = kernel @ (counts * weights)
+    variance = kernel**2 @ (counts * weights**2)
+    left, right = np.flatnonzero(GRID <= 0.4), np.flatnonzero(GRID >= 0.6)
+    first, last = left[density[left].argmax()], right[density[right].argmax()]
+    lowest = float(density[first : last + 1].min())
+    hill = first if density[first] < density[last] else last
+    height = max(float(density[hill]), 1e-300)
+    ratio = min(lowest / height, 1.0)
+    n_rows = height**2 / max(float(variance[hill]), 1e-300)
+    return float(np.sqrt(2 * n_rows) * (1 - np.sqrt(ratio))), ratio
+
+
+def _coordinates(
+    cells: Cells, mixture: Mixture, a: int, b: int
+) -> tuple[Floats, Floats, Floats, float]:
+    """Return cells in coordinates in which the average covariance of both clusters is round.
+
+    They are: the place along the line (0 and 1 are the means), the squared distance from it and
+    the variance within the cell along it, both in squared distances of the means, which is the last
+    result.
+    """
+    moments, basis = mixture.moments, cells.basis
+    d, r = basis.shape
+    n_a, n_b = np.maximum(moments.counts[[a, b]], 1e-12)
+    scatter = moments.scatters[a] / n_a + moments.scatters[b] / n_b
+    trace = float(moments.traces[a] / n_a + moments.traces[b] / n_b) / 2
+    values, vectors = np.linalg.eigh(scatter / 2 + 1e-9 * np.eye(r))
+    whiten = vectors / np.sqrt(values)
+    line, points = moments.means[b] - moments.means[a], cells.points - moments.means[a]
+    white_line, white = line @ basis @ whiten, points @ basis @ whiten
+    squared, dot = (white**2).sum(axis=1), white @ white_line
+    length = float(white_line @ white_line)
+    if d > r:  # all other axes have one variance
+        rest = max((trace - float(values.sum())) / (d - r), 1e-9)
+        other_line = line - basis @ (line @ basis)
+        other = points - (points @ basis) @ basis.T
+        squared = squared + (other**2).sum(axis=1) / rest
+        dot = dot + other @ other_line / rest
+        length += float(other_line @ other_line) / rest
+    length = max(length, 1e-12)
+    along = dot / length
+    across = np.maximum(squared - along * dot, 0) / length
+    direction = white_line / np.sqrt(length)
+    spread = cells.variances * float(((whiten @ direction) ** 2).sum()) / length
+    return along, across, spread, length

@@ -1,0 +1,70 @@
+"""Reports about clients, as a model keeps them."""
+
+import numpy as np
+import pytest
+
+from fedjigsaw.errors import MessageError
+from fedjigsaw.messages import LONE_SITES, Model
+from fedjigsaw.robust.site_reports import lone_clients, site_reports, site_tensors
+from fedjigsaw.robust.support import UNSUPPORTED
+
+TABLE = np.array([[5.0, 5.0, 0.0], [5.0, 0.0, 7.0], [0.0, 0.0, 0.0]])
+SITES = ["bern", "lyon", "oslo"]
+
+
+def model(**changes):
+    known = {
+        "rows": np.array([10.0, 12.0, 1e9]),
+        "notes": np.array([0, 0, UNSUPPORTED]),
+        "costs": np.array([0.0, 0.1, 7.0]),
+        "influence": np.array([1.0, 1.2, 99.0]),
+    }
+    tensors = site_tensors(known, TABLE)
+    return Model([[0.0], [1.0], [2.0]], tensors={**tensors, **changes})
+
+
+def test_by_hand():
+    bern, lyon, oslo = site_reports(model(), SITES)
+    assert (bern.rows, bern.clusters, bern.alone, bern.influence) == (10, 2, 1, 1.0)
+    assert (lyon.alone, lyon.reason) == (1, "")
+    assert oslo.clusters == 0
+    assert "7" in oslo.reason
+
+
+def test_without_influence():
+    tensors = site_tensors({"rows": np.array([10.0])}, TABLE[:1])
+    (report,) = site_reports(Model([[0.0]], tensors=tensors), ["bern"])
+    assert report.influence is None
+
+
+def test_a_model_without_reports():
+    assert site_reports(Model([[0.0]]), ["bern"]) is None
+
+
+def test_a_site_that_missed_the_last_round():
+    assert site_reports(model(), [*SITES, "rome"]) is None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"site_rows": np.ones(2)},
+        {"site_rows": np.ones((3, 1))},
+        {"site_influence": np.array([1.0, np.nan, 1.0])},
+        {"site_notes": np.array([0, -1, 0])},
+        {"site_notes": np.array([0, 16, 0])},
+        {"site_notes": np.array([0.0, 0.5, 0.0])},
+        {"site_rows": np.array([10, 2**60, 10])},
+        {"site_costs": np.array([0.0, 1e200, 0.0])},
+        {"site_costs": np.array([0.0, np.inf, 0.0])},
+    ],
+)
+def test_a_foreign_model(changes):
+    with pytest.raises(MessageError, match="of a model"):
+        model(**changes)
+
+
+@pytest.mark.parametrize("sites", [[3], [-1], [[0]], [0.5]])
+def test_lone_clusters_of_nobody(sites):
+    with pytest.raises(MessageError, match=LONE_SITES):
+        lone_clients(model(**{LONE_SITES: np.array(sites)}), SITES)
