@@ -5,6 +5,7 @@ import os
 import numpy as np
 
 from fedjigsaw import FeCA, SerialEngine
+from fedjigsaw.engine import reply_of
 
 
 class FailsOnNegative(FeCA):
@@ -57,15 +58,22 @@ class TellsWhereRowsAre(FeCA):
         return replace(super().summarize(X, broadcast, rng), tensors=where)
 
 
+class OneByOne(SerialEngine):
+    """One client after the other, each in a call of its own."""
+
+    def ask(self, broadcast):
+        return [reply_of(client, broadcast) for client in self.clients]
+
+
 class ShuffledEngine(SerialEngine):
     """Replies come back in reverse order."""
 
-    def gather(self, broadcast):
-        return super().gather(broadcast)[::-1]
+    def ask(self, broadcast):
+        return super().ask(broadcast)[::-1]
 
 
 class TwiceEngine(SerialEngine):
     """Every client answers twice."""
 
-    def gather(self, broadcast):
-        return super().gather(broadcast) * 2
+    def ask(self, broadcast):
+        return super().ask(broadcast) * 2

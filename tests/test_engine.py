@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from doubles import CountsThreads, FailsOnNegative, ShuffledEngine, TwiceEngine
-from fedjigsaw import BatchEngine, Client, FeCA, KFed, ProcessEngine, SerialEngine, run_rounds
+from doubles import CountsThreads, FailsOnNegative, OneByOne, ShuffledEngine, TwiceEngine
+from fedjigsaw import Client, FeCA, FederatedMethod, KFed, ProcessEngine, SerialEngine, run_rounds
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError
 from fedjigsaw.messages import Broadcast, Failure, Model, Summary
 
@@ -40,7 +40,7 @@ class TestClient:
     @pytest.mark.parametrize("engine", [SerialEngine, ProcessEngine])
     def test_computes_on_one_thread(self, engine):
         with engine(clients(CountsThreads(2), a=GOOD, b=GOOD)) as running:
-            for summary in running.gather(Broadcast(0, 0)):
+            for summary in running.ask(Broadcast(0, 0)):
                 assert set(summary.tensors["threads"].tolist()) == {1}
 
 
@@ -51,8 +51,8 @@ class TestEnginesAgree:
         data, ids = grid
         method = FeCA(15)
         everyone = [Client(str(m), data.X[ids == m], method) for m in range(5)]
-        alone = SerialEngine(everyone[1:2]).gather(Broadcast(0, 0))
-        together = SerialEngine(everyone).gather(Broadcast(0, 0))
+        alone = SerialEngine(everyone[1:2]).ask(Broadcast(0, 0))
+        together = SerialEngine(everyone).ask(Broadcast(0, 0))
         assert together[1] == alone[0]
 
 
@@ -81,30 +81,30 @@ class TestBatches:
         monkeypatch.setattr("fedjigsaw.engine.BATCH", 10)
         method = Calls(3, random_state=0)
         people = clients(method, **{f"c{i:02}": rng.normal(size=(9, 2)) for i in range(23)})
-        replies = BatchEngine(people).gather(Broadcast(0, 1))
+        replies = SerialEngine(people).ask(Broadcast(0, 1))
         assert method.sizes == (10, 10, 3)
-        assert replies == SerialEngine(people).gather(Broadcast(0, 1))
+        assert replies == OneByOne(people).ask(Broadcast(0, 1))
 
     def test_a_call_that_fails_for_nobody_alone_is_an_error_of_the_method(self):
         method = Calls(2)
         method.fails = True
         with pytest.raises(ValueError, match="too many"):
-            BatchEngine(clients(method, a=GOOD, b=GOOD)).gather(Broadcast(0, 0))
+            SerialEngine(clients(method, a=GOOD, b=GOOD)).ask(Broadcast(0, 0))
         assert method.sizes == (2, 1, 1)
 
     def test_a_subclass_that_changes_summarize_is_asked_one_by_one(self):
-        for reply in BatchEngine(clients(Ones(2), a=GOOD, b=GOOD)).gather(Broadcast(0, 0)):
+        for reply in SerialEngine(clients(Ones(2), a=GOOD, b=GOOD)).ask(Broadcast(0, 0)):
             assert reply.radii is None
 
     def test_clients_of_different_methods(self):
         mixed = clients(FeCA(2), a=GOOD) + clients(KFed(2), b=GOOD)
-        first, second = BatchEngine(mixed).gather(Broadcast(0, 0))
+        first, second = SerialEngine(mixed).ask(Broadcast(0, 0))
         assert first.radii is not None
         assert second.radii is None
 
 
 class TestFailures:
-    @pytest.mark.parametrize("engine", [SerialEngine, BatchEngine, ProcessEngine])
+    @pytest.mark.parametrize("engine", [SerialEngine, OneByOne, ProcessEngine])
     def test_run_goes_on_with_enough_clients(self, engine):
         method = FailsOnNegative(2, random_state=0)
         people = clients(method, a=GOOD, b=BAD, c=GOOD)
@@ -126,7 +126,7 @@ class TestFailures:
         with pytest.raises(QuorumError, match=words):
             run_rounds(method, engine, seed=0, called="site")
 
-    @pytest.mark.parametrize("engine", [SerialEngine, BatchEngine, ProcessEngine])
+    @pytest.mark.parametrize("engine", [SerialEngine, OneByOne, ProcessEngine])
     def test_a_wrong_configuration_raises_as_itself(self, engine):
         """Not as a quorum that was missed; even if the other client would be enough."""
         method = KFed(2, n_local_clusters={"a": 1})
@@ -180,7 +180,7 @@ class TestFailures:
             run_rounds(method, SerialEngine(clients(method, a=GOOD, b=GOOD)), seed=0, **options)
 
 
-class Counter:
+class Counter(FederatedMethod):
     """A method that hands a number back and forth: each round, the server adds up the replies."""
 
     sends = ()
@@ -240,9 +240,9 @@ class WithSecret(Counter):
 class Recording(SerialEngine):
     """Keeps what was sent."""
 
-    def gather(self, broadcast):
+    def ask(self, broadcast):
         self.sent = [*getattr(self, "sent", []), broadcast]
-        return super().gather(broadcast)
+        return super().ask(broadcast)
 
 
 def test_what_only_the_server_needs_is_not_sent():

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from doubles import FailsOnNegative
+from doubles import FailsOnNegative, OneByOne
 from fedjigsaw import (
-    BatchEngine,
     CentralKMeans,
     DCKMeans,
     FeCA,
@@ -261,7 +260,7 @@ class TestOwnMethods:
         method.fit(ROWS, guard=Guard(min_cluster_size=2))
 
     @pytest.mark.parametrize("weights", [None, [1, 1, 2, 1]])
-    @pytest.mark.parametrize("engine", [BatchEngine, SerialEngine])
+    @pytest.mark.parametrize("engine", [OneByOne, SerialEngine])
     def test_rows_cannot_be_changed_in_place(self, engine, weights):
         def double(X):
             X *= 2
@@ -301,20 +300,3 @@ def test_dates_have_no_number_without_a_unit(X, where):
 def test_a_series_is_told_to_be_a_column():
     with pytest.raises(DataError, match="must be a 2-D array"):
         CentralKMeans(1).fit(pd.Series([1.0, 2.0]))
-
-
-def test_halves_of_an_own_method_may_be_static_and_have_names_of_their_own():
-    class Own(CentralKMeans):
-        @staticmethod
-        def merge(first, second):
-            return first, second
-
-        def aggregate(self, parts, *_):
-            return parts
-
-    summary = Summary(1, [[1.0]])
-    assert Own().merge(1, 2) == (1, 2)
-    assert Own().aggregate([summary]) == [summary]
-    assert Own().aggregate(parts=[summary]) == [summary]
-    with pytest.raises(MessageError, match="at least one client"):
-        Own().aggregate([])

@@ -7,9 +7,9 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from doubles import OneByOne
 from fedjigsaw import FeCA, FederatedClusterer, Privacy, Summary
-from fedjigsaw.contract import default_name
-from fedjigsaw.engine import BatchEngine, SerialEngine
+from fedjigsaw.engine import SerialEngine, default_name
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.parameters import one_of
 
@@ -135,7 +135,7 @@ def test_fields_to_send_that_do_not_exist_are_told(sends):
             ask()
 
 
-@pytest.mark.parametrize("engine", [SerialEngine, BatchEngine])
+@pytest.mark.parametrize("engine", [SerialEngine, OneByOne])
 @pytest.mark.parametrize(
     ("half", "found", "words"),
     [

@@ -52,9 +52,9 @@ class TestTheSameBits:
     def test_a_change_of_the_environment_reaches_workers_that_run_already(self, monkeypatch):
         people = clients(FeCA(2), a=GOOD, b=GOOD)
         with ProcessEngine(people, n_jobs=2) as engine:
-            assert by_name(engine.gather(Broadcast(0, 0)))
+            assert by_name(engine.ask(Broadcast(0, 0)))
             monkeypatch.setenv("FEDJIGSAW_BACKEND", "abacus")
-            reply, _ = engine.gather(Broadcast(0, 0))
+            reply, _ = engine.ask(Broadcast(0, 0))
         assert isinstance(reply.cause, ParameterError)
         assert "abacus" in reply.reason
 
@@ -62,7 +62,7 @@ class TestTheSameBits:
 class TestRowsAreHandedOverOnce:
     def test_workers_map_them_from_one_file_in_all_rounds(self):
         with ProcessEngine(counted(TellsWhereRowsAre(2)), n_jobs=2) as engine:
-            first, second = (by_name(engine.gather(Broadcast(i, 0))) for i in range(2))
+            first, second = (by_name(engine.ask(Broadcast(i, 0))) for i in range(2))
             folder = Path(engine._folder._folder.name)
             written = {path.stat().st_ino for path in folder.iterdir()}
             assert folder.stat().st_mode & 0o77 == 0  # rows are nobody else's business
@@ -79,16 +79,16 @@ class TestFailures:
     def test_a_dead_worker_fails_its_client_and_no_other(self, n_jobs, n_others):
         people = clients(dies_on_negative(), a=BAD, **{f"c{i:02}": GOOD for i in range(n_others)})
         with ProcessEngine(people, n_jobs=n_jobs) as engine:
-            replies = by_name(engine.gather(Broadcast(0, 0)))
+            replies = by_name(engine.ask(Broadcast(0, 0)))
         assert replies[0] == Failure("a", WORKER_DIED)
-        assert replies[1:] == SerialEngine(people[1:]).gather(Broadcast(0, 0))
+        assert replies[1:] == SerialEngine(people[1:]).ask(Broadcast(0, 0))
 
     def test_what_cannot_travel_is_a_failure_with_its_reason(self):
         method = FeCA(2)
         method.extra = Lock()
         people = [*clients(method, a=GOOD), *clients(FeCA(2), b=GOOD)]
         with ProcessEngine(people, n_jobs=1) as engine:
-            failed, summary = by_name(engine.gather(Broadcast(0, 0)))
+            failed, summary = by_name(engine.ask(Broadcast(0, 0)))
         assert failed.client == "a"
         assert "pickle" in failed.reason.lower()
         assert summary == people[1].answer(Broadcast(0, 0))
@@ -118,20 +118,20 @@ class TestDask:
     def test_the_same_bits_and_rows_are_handed_over_once(self, cluster):
         people = counted(TellsWhereRowsAre(2))
         with parallel_config(backend="dask"), ProcessEngine(people) as engine:
-            first, second = (by_name(engine.gather(Broadcast(0, 0))) for _ in range(2))
+            first, second = (by_name(engine.ask(Broadcast(0, 0))) for _ in range(2))
         assert CountedRows.pickles == 6  # one per client, for two rounds
         workers = {reply.tensors["process"][0] for reply in [*first, *second]}
         assert workers <= set(cluster.run(os.getpid).values())
-        here = [reply.centers.tobytes() for reply in SerialEngine(people).gather(Broadcast(0, 0))]
+        here = [reply.centers.tobytes() for reply in SerialEngine(people).ask(Broadcast(0, 0))]
         for there in (first, second):
             assert [reply.centers.tobytes() for reply in there] == here
 
     def test_a_dead_worker_fails_its_client_and_no_other(self, cluster):
         people = clients(dies_on_negative(), a=BAD, **{f"c{i:02}": GOOD for i in range(9)})
         with parallel_config(backend="dask"), ProcessEngine(people) as engine:
-            replies = by_name(engine.gather(Broadcast(0, 0)))
+            replies = by_name(engine.ask(Broadcast(0, 0)))
         assert replies[0] == Failure("a", WORKER_DIED)
-        assert replies[1:] == SerialEngine(people[1:]).gather(Broadcast(0, 0))
+        assert replies[1:] == SerialEngine(people[1:]).ask(Broadcast(0, 0))
 
 
 SCRIPT = """
@@ -150,7 +150,7 @@ there = Own(3, random_state=0).fit(X, clients=names, engine=fedjigsaw.ProcessEng
 assert here.model_ == there.model_
 
 engine = fedjigsaw.ProcessEngine([fedjigsaw.Client("a", X, here)])
-engine.gather(fedjigsaw.Broadcast(0, 0))
+engine.ask(fedjigsaw.Broadcast(0, 0))
 print(engine._folder._folder.name, flush=True)
 os.killpg(0, signal.SIGTERM)  # as a batch system ends a job
 """

@@ -129,8 +129,8 @@ def test_the_promise_and_missed_rounds_are_in_the_file(tmp_path):
     assert formats.load(tmp_path / "model", ModelFile).privacy.epsilon == 50.0
 
     class Misses(SerialEngine):
-        def gather(self, broadcast):
-            replies = super().gather(broadcast)
+        def ask(self, broadcast):
+            replies = super().ask(broadcast)
             lost = fedjigsaw.Failure("a", "no answer")
             return [lost if r.client == "a" and broadcast.round else r for r in replies]
 

@@ -14,8 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fedjigsaw import datasets, metrics, partition, sources
     from fedjigsaw.comparison import Comparison, compare
-    from fedjigsaw.contract import FederatedMethod
-    from fedjigsaw.engine import BatchEngine, Client, Engine, SerialEngine, run_rounds
+    from fedjigsaw.engine import (
+        Client,
+        Engine,
+        FederatedMethod,
+        SerialEngine,
+        run_rounds,
+    )
     from fedjigsaw.errors import (
         CountsWarning,
         FedJigsawError,
@@ -42,7 +47,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "BatchEngine",
     "Broadcast",
     "CentralKMeans",
     "Client",
@@ -86,7 +90,7 @@ __all__ = [
 _MODULES = {
     "comparison": ("Comparison", "compare"),
     "contract": ("FederatedMethod",),
-    "engine": ("BatchEngine", "Client", "Engine", "SerialEngine", "run_rounds"),
+    "engine": ("Client", "Engine", "FederatedMethod", "SerialEngine", "run_rounds"),
     "errors": (
         "CountsWarning",
         "FedJigsawError",

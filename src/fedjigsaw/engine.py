@@ -1,25 +1,24 @@
-"""Clients that hold data, engines that ask them, and the loop of rounds.
+"""What a method is to everything that runs one; clients that hold data; and the loop of rounds.
 
-An :class:`Engine` is the seam between methods and the world. It has one method, ``gather``: send
-the same broadcast to all clients and collect one reply from each. The engines of this module run
-them in this process, that of :mod:`fedjigsaw.parallel` in worker processes; a real federation does
-the same over a network (:mod:`fedjigsaw.flower`). All engines give the same bits.
+An :class:`Engine` is the seam between methods and the world. It has one method, ``ask``: send the
+same question to all clients and collect one reply from each. :class:`SerialEngine` runs them in
+this process, that of :mod:`fedjigsaw.parallel` in worker processes; a real federation does the same
+over a network (:mod:`fedjigsaw.flower`). All engines give the same bits.
 """
 
 import gc
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from time import perf_counter
-from typing import Any, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 
-from fedjigsaw._regions import is_region, own_model, unpacked
 from fedjigsaw._rows import is_plain, n_converted, read_only, ready, unweighted
-from fedjigsaw.contract import FederatedMethod
 from fedjigsaw.errors import (
     ExtraError,
     FedJigsawError,
@@ -39,6 +38,7 @@ from fedjigsaw.messages import (
     Round,
     Summary,
     Transcript,
+    check_received,
     check_same_width,
 )
 from fedjigsaw.parameters import integer, is_integer
@@ -59,6 +59,163 @@ NO_GUARD = Guard(min_cluster_size=1)
 
 BATCH = 4096  # clients that are summarized in one call
 CONVERTED = 2**23  # numbers of clients that are converted to double precision at a time
+
+
+# ------------------------------------------------------------------------------------------ methods
+
+
+def default_name(cls: type) -> str:
+    """Return the name of a method that has none: that of its class, in lower case with hyphens.
+
+    Examples
+    --------
+    >>> class KMeansOfCenters: ...
+    >>> default_name(KMeansOfCenters)
+    'k-means-of-centers'
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "-", cls.__name__)
+    return words.replace("_", "-").strip("-").lower()
+
+
+def own_name(cls: type) -> str | None:
+    """Return the name that a class itself sets in `method`; None if it has its default name."""
+    name = vars(cls).get("method")
+    return None if isinstance(name, DefaultName) else name
+
+
+class DefaultName:
+    """Attribute `method` of a class that does not set it: :func:`default_name`."""
+
+    def __get__(self, instance: object, owner: type) -> str:
+        return default_name(owner)
+
+
+class FederatedMethod(ABC):
+    """A federated method: what a client computes, and what the server makes of it.
+
+    Engines, the file workflow, federations and the comparison use these members and no others.
+    :class:`~fedjigsaw.FederatedClusterer` adds scikit-learn's API for methods that cluster rows,
+    :class:`fedjigsaw.deep.DeepFeCA` for images.
+
+    A method may have another member, for many clients on one machine::
+
+        def summarize_many(self, data, broadcasts, rngs): ...
+
+    It gets what `summarize` gets, as a list of each, and returns a list of summaries with the same
+    bits as those of `summarize`. All broadcasts have the same model. On a GPU, data that are given
+    several times may be summarized together: the summaries are then the same up to rounding.
+
+    Attributes
+    ----------
+    method : str
+        Its name on the command line; by default that of the class: ``MyWard`` is "my-ward".
+    data_kind : {"rows", "images"}
+        What it learns from.
+    pools_data : bool
+        Whether raw data leave the clients: a benchmark, not a federation.
+    sends : tuple of str
+        Fields of a summary, besides its centers, that `aggregate` needs. No others are sent.
+    client_parameters : tuple of str
+        Parameters that each client may choose for itself: they change how hard it searches, not
+        what its summary means.
+    server_parameters : tuple of str
+        Parameters that act at the server, where the coordinator sets them. On all that are neither
+        a client's nor the server's, clients must agree.
+    takes_weights, takes_sparse : bool
+        Whether `summarize` takes rows with weights, instead of copies of them, and CSR matrices.
+    random_state : int, generator or None
+        Seed of a run.
+    """
+
+    method: ClassVar[str] = DefaultName()  # type: ignore[assignment]
+    data_kind: ClassVar[str] = "rows"
+    pools_data: ClassVar[bool] = False
+    client_parameters: ClassVar[tuple[str, ...]] = ()
+    server_parameters: ClassVar[tuple[str, ...]] = ()
+    takes_weights: ClassVar[bool] = False
+    takes_sparse: ClassVar[bool] = False
+    random_state: Any = None
+
+    @property
+    def sends(self) -> tuple[str, ...]:
+        """Fields of a summary, besides its centers, that the server needs. No others are sent."""
+        return ()
+
+    @property
+    def total_rounds(self) -> int:
+        """Number of rounds: how often the server asks every client."""
+        return 1
+
+    @classmethod
+    def from_settings(cls, settings: Mapping[str, Any]) -> Self:
+        """Make a method from named parameters, such as those of `configuration`, and check it."""
+        made = cls(**settings)
+        made.check()
+        return made
+
+    def configuration(self) -> dict[str, Any]:
+        """Return all parameters as JSON values."""
+        return {}
+
+    def check(self) -> None:
+        """Check the parameters. Raise a ParameterError if one has a value that is not allowed."""
+        return
+
+    def check_federated(self) -> None:
+        """Check the parameters for a federation; a method that pools data cannot take part."""
+        self.check()
+        if self.pools_data:
+            raise ParameterError(
+                f"Method {self.method!r} pools all data, so it cannot run in a federation. "
+                "Use another method; `fedjigsaw methods` lists them."
+            )
+
+    def check_privacy(self, privacy: Privacy) -> None:
+        """Raise a ParameterError if the method cannot keep this promise, before it is paid for."""
+        raise ParameterError(
+            f"Method {self.method!r} has no differential privacy. Use jigsaw, or leave out privacy."
+        )
+
+    @abstractmethod
+    def summarize(self, X: Any, broadcast: Broadcast, rng: np.random.Generator) -> Summary:
+        """Compute the summary of a client's data; only this summary leaves the client.
+
+        Return `counts` (and `sse`) along with the centers, so that a guard can merge small
+        clusters. What the server does not need (`sends`) is removed before the summary leaves.
+        """
+
+    def summarize_privately(
+        self, X: Any, broadcast: Broadcast, rng: np.random.Generator, privacy: Privacy
+    ) -> Summary:
+        """Compute a summary that is differentially private as a whole, or raise a ParameterError.
+
+        The random numbers of `rng` are for choices that do not depend on the data; noise comes
+        from :mod:`fedjigsaw.privacy`.
+        """
+        self.check_privacy(privacy)
+        raise NotImplementedError
+
+    @abstractmethod
+    def aggregate(
+        self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
+    ) -> Model:
+        """Run at the server, which knows nothing but the summaries."""
+
+    def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
+        """Check a summary from a client that is not trusted, before it is aggregated.
+
+        Raise a MessageError if it is not an answer to the broadcast. A summary that contradicts
+        itself is never made (see :class:`~fedjigsaw.Summary`); a method may ask for more. Whoever
+        receives summaries from outside calls this once for each.
+        """
+        return
+
+    def check_model(self, model: Model, n_rounds: int) -> None:
+        """Raise a MessageError unless a model can be that of the server after so many rounds."""
+        return
+
+
+# ------------------------------------------------------------------------------------------ clients
 
 
 @dataclass(frozen=True)
@@ -185,7 +342,7 @@ class Engine(Protocol):
     with a list of clients, as in ``fit(X, clients=site, engine=SerialEngine)``.
     """
 
-    def gather(self, broadcast: Broadcast) -> list[Reply]:
+    def ask(self, broadcast: Broadcast) -> list[Reply]:
         """Send the broadcast to every client. Return one reply from each, in any order.
 
         An engine whose clients are not to be trusted calls the method's `check_answer` on each
@@ -198,7 +355,10 @@ class Engine(Protocol):
 
 
 class SerialEngine:
-    """Run all clients in this process, one after the other.
+    """Run all clients in this process, many in one call where their method can.
+
+    This is how :meth:`~fedjigsaw.FederatedClusterer.fit` runs clients. One call for many small ones
+    is ten to a hundred times as fast as one after the other, with the same bits.
 
     Parameters
     ----------
@@ -209,7 +369,7 @@ class SerialEngine:
     >>> import numpy as np
     >>> from fedjigsaw import Broadcast, Client, FeCA, SerialEngine
     >>> clients = [Client(name, np.array([[30.0], [32.0]]), FeCA(1)) for name in ("Bern", "Oslo")]
-    >>> replies = SerialEngine(clients).gather(Broadcast(round=0, seed=0))
+    >>> replies = SerialEngine(clients).ask(Broadcast(round=0, seed=0))
     >>> [(reply.client, reply.centers.tolist()) for reply in replies]
     [('Bern', [[31.0]]), ('Oslo', [[31.0]])]
     """
@@ -217,9 +377,18 @@ class SerialEngine:
     def __init__(self, clients: Sequence[Client]) -> None:
         self.clients = clients
 
-    def gather(self, broadcast: Broadcast) -> list[Reply]:
-        """Ask each client in turn."""
-        return [ask(client, broadcast) for client in self.clients]
+    def ask(self, broadcast: Broadcast) -> list[Reply]:
+        """Ask all clients."""
+        found: list[Reply] = []
+        for start in range(0, len(self.clients), BATCH):
+            enabled = gc.isenabled()
+            gc.disable()  # among messages of many clients it takes long, and finds nothing
+            try:
+                found += replies(self.clients[start : start + BATCH], broadcast)
+            finally:
+                if enabled:
+                    gc.enable()
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -228,45 +397,64 @@ class SerialEngine:
         return None
 
 
-class BatchEngine(SerialEngine):
-    """Run all clients in this process, many in one call where their method can.
-
-    This is how :meth:`~fedjigsaw.FederatedClusterer.fit` runs clients: for many small ones it is
-    ten to a hundred times as fast as one after the other, with the same bits.
-
-    Parameters
-    ----------
-    clients : sequence of Client
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from fedjigsaw import BatchEngine, Jigsaw
-    >>> rows, site = np.array([[30.0], [32.0], [60.0], [62.0]]), ["Bern", "Oslo", "Bern", "Oslo"]
-    >>> model = Jigsaw(2, random_state=0).fit(rows, clients=site, engine=BatchEngine)
-    >>> model.cluster_centers_.tolist()
-    [[31.0], [61.0]]
-    """
-
-    def gather(self, broadcast: Broadcast) -> list[Reply]:
-        """Ask all clients, many in one call."""
-        replies: list[Reply] = []
-        for i in range(0, len(self.clients), BATCH):
-            with _no_garbage():
-                replies += answers(self.clients[i : i + BATCH], broadcast)
-        return replies
-
-
-@contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Do not look for garbage among the messages of many clients: it takes long, and finds none."""
-    enabled = gc.isenabled()
-    gc.disable()
+def reply_of(client: Client, broadcast: Broadcast) -> Reply:
+    """Ask one client in this thread. Return its summary, or a failure if it raised an error."""
     try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
+        return client.answer(broadcast)
+    except Exception as error:
+        logger.info("client %r failed", client.id, exc_info=True)
+        return Failure(client.id, f"{type(error).__name__}: {error}", cause=error)
+
+
+def replies(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
+    """Ask several clients in this thread, in one call if their method has `summarize_many`.
+
+    If that call fails, they are asked one by one, to find out which of them failed, and why.
+    """
+    found: list[Reply] = []
+    start, total = 0, 0
+    for i, client in enumerate([*clients, None]):  # parts without too many rows to be converted
+        own = 0 if client is None else client._n_converted
+        total += own
+        if client is None or (total > CONVERTED and i > start):
+            found += _replies(clients[start:i], broadcast)
+            start, total = i, own
+    return found
+
+
+def _replies(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
+    method = clients[0].method if clients else None
+    together = all(
+        c.method is method and c.privacy is None and not isinstance(c.data, Unread) for c in clients
+    )
+    widths = {np.shape(unweighted(c.data)[0])[1:] for c in clients}
+    if method is None or not together or len(widths) > 1 or not summarizes_many(method):
+        return [reply_of(client, broadcast) for client in clients]
+    try:
+        asked = [client._ready() for client in clients]
+        with one_thread():
+            summaries = method.summarize_many(  # type: ignore[attr-defined]
+                [client.data for client in asked],
+                [broadcast.received_by(client.id) for client in clients],
+                streams(broadcast.seed, broadcast.round, [client.id for client in clients]),
+            )
+        return [client.leaving(s) for client, s in zip(asked, summaries, strict=True)]
+    except Exception:
+        alone = [reply_of(client, broadcast) for client in clients]
+        if not any(isinstance(reply, Failure) for reply in alone):
+            raise  # nobody's data are at fault, but the code for many clients
+        return alone
+
+
+def summarizes_many(method: FederatedMethod) -> bool:
+    """Say whether `summarize_many` is there, and no subclass has changed `summarize` since."""
+    for names in (vars(method), *map(vars, type(method).__mro__)):
+        if "summarize_many" in names or "summarize" in names:
+            return "summarize_many" in names
+    return False
+
+
+# ------------------------------------------------------------------------------------------ rounds
 
 
 class Outcome(NamedTuple):
@@ -297,9 +485,10 @@ def run_rounds(
     model: Model | None = None,
     cells: str | None = None,
     called: str = "client",
+    aggregate: Callable[..., Model] | None = None,
     after: Callable[[Model, Round], object] = lambda model, done: None,
 ) -> Outcome:
-    """Run a federated method: broadcast, gather, aggregate, `n_rounds` times.
+    """Run a federated method: ask all clients and aggregate their replies, `n_rounds` times.
 
     Replies are sorted by client name before they are aggregated, so their order of arrival does not
     matter. A client that fails is recorded, and the round goes on if enough others answered. A
@@ -320,6 +509,8 @@ def run_rounds(
         Which cells clients under differential privacy describe.
     called : str, default "client"
         What errors call a client: operators of a federation know sites.
+    aggregate : callable or None
+        The server's half of a round; None is :func:`aggregate_round`.
     after : callable
         Called after each round with the model so far and the record of the round.
 
@@ -356,16 +547,16 @@ def run_rounds(
         started = perf_counter()
         broadcast = Broadcast(number, seed, model, cells=cells)
         sent = broadcast if model is None else replace(broadcast, model=model.for_clients())
-        replies = sorted(engine.gather(sent), key=lambda reply: reply.client)
-        summaries = _quorum(replies, min_clients, called)
-        model = aggregate_round(method, summaries, broadcast)
+        found = sorted(engine.ask(sent), key=lambda reply: reply.client)
+        summaries = _quorum(found, min_clients, called)
+        model = (aggregate or aggregate_round)(method, summaries, broadcast)
         rounds.append(
             Round(
                 number=number,
                 bytes_up={summary.client: summary.nbytes for summary in summaries},
-                bytes_down=sent.nbytes * len(replies),
+                bytes_down=sent.nbytes * len(found),
                 failures=tuple(
-                    replace(reply, cause=None) for reply in replies if isinstance(reply, Failure)
+                    replace(reply, cause=None) for reply in found if isinstance(reply, Failure)
                 ),
                 seconds=perf_counter() - started,
             )
@@ -378,49 +569,29 @@ def run_rounds(
 def aggregate_round(
     method: FederatedMethod, summaries: Sequence[Summary], broadcast: Broadcast
 ) -> Model:
-    """Run the server's half of a round. Summaries are aggregated in the order of client names.
-
-    Regions are taken apart into their sites. The model of a region that is alone, and that merged
-    the summaries of its sites, is the one that it made of them.
-    """
-    ordered = unpacked(summaries)
-    if any(map(is_region, ordered)):
-        made = own_model(ordered, method.method, method.configuration())
-        if made is not None:
-            return made
-    with one_thread(), _noting_what_was_sent(method):
-        found = method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
-    model = _made(found, method, "aggregate")
-    sent = next((summary.centers for summary in ordered if len(summary.centers)), None)
-    if sent is not None and len(model.centers) and getattr(method, "data_kind", "rows") == "rows":
-        check_columns(model, sent.shape[1], f"{type(method).__name__}.aggregate")
+    """Run the server's half of a round. Summaries are aggregated in the order of client names."""
+    name = f"{type(method).__name__}.aggregate"
+    ordered = sorted(check_received(summaries, name), key=lambda summary: summary.client)
+    with one_thread():
+        try:
+            found = method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
+        except FedJigsawError:
+            raise
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            sent = ", ".join(("n_samples", "centers", *method.sends))
+            note = (
+                f"{name} gets these fields of a summary: {sent}. Others are None or empty, "
+                f"unless `sends` of {type(method).__name__} names them."
+            )
+            if "NoneType" in str(error):
+                raise ParameterError(f"{note} It failed: {error}.") from error
+            error.add_note(note)
+            raise
+    model: Model = _made(found, method, "aggregate")
+    sent_centers = next((summary.centers for summary in ordered if len(summary.centers)), None)
+    if sent_centers is not None and len(model.centers) and method.data_kind == "rows":
+        check_columns(model, sent_centers.shape[1], name)
     return model
-
-
-@contextmanager
-def _noting_what_was_sent(method: FederatedMethod) -> Iterator[None]:
-    """Say in an error of a method, as of counts that are None, which fields its server gets."""
-    try:
-        yield
-    except FedJigsawError:
-        raise
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        sent = ", ".join(("n_samples", "centers", *method.sends))
-        name = type(method).__name__
-        note = (
-            f"{name}.aggregate gets these fields of a summary: {sent}. Others are None or empty, "
-            f"unless `sends` of {name} names them."
-        )
-        if "NoneType" in str(error):
-            raise ParameterError(f"{note} It failed: {error}.") from error
-        error.add_note(note)
-        raise
-
-
-def check_answer(method: FederatedMethod, summary: Summary, broadcast: Broadcast) -> None:
-    """Check a summary of a client that is not trusted; of a region, those of its sites."""
-    for answer in unpacked([summary]):
-        method.check_answer(answer, broadcast)
 
 
 def warn_of_fewer_clusters(
@@ -441,7 +612,7 @@ def warn_of_fewer_clusters(
     message = f"Only {found} of {asked} clusters were found"
     if owner is not None:
         message = f"{owner} found {found} of {asked} clusters"
-    centers = [summary.centers for summary in unpacked(summaries)]
+    centers = [summary.centers for summary in summaries]
     if not why and centers and count_distinct(np.vstack(centers), at_most=wanted) < wanted:
         why = "the summaries have too few distinct centers"
     warn(f"{message}: {why}." if why else f"{message}.", FewerClustersWarning)
@@ -484,65 +655,3 @@ def _reasons(failures: Sequence[Failure], called: str) -> str:
         also = f" (also {quote_names(others, 4)})" if others else ""
         parts.append(f"{called} {first!r} failed: {reason}{also}")
     return "; ".join(parts)
-
-
-def ask(client: Client, broadcast: Broadcast) -> Reply:
-    """Ask one client in this thread. Return its summary, or a failure if it raised an error."""
-    try:
-        return client.answer(broadcast)
-    except Exception as error:
-        logger.info("client %r failed", client.id, exc_info=True)
-        return Failure(client.id, f"{type(error).__name__}: {error}", cause=error)
-
-
-def answers(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
-    """Ask several clients in this thread, in one call if their method has `summarize_many`.
-
-    If that call fails, they are asked one by one, to find out which of them failed, and why.
-    """
-    return [reply for part in _parts(clients) for reply in _answers(part, broadcast)]
-
-
-def _parts(clients: Sequence[Client]) -> Iterator[Sequence[Client]]:
-    """Divide clients so that those of a part do not have too many rows to be converted."""
-    start, total = 0, 0
-    for i, client in enumerate(clients):
-        own = client._n_converted
-        total += own
-        if total > CONVERTED and i > start:
-            yield clients[start:i]
-            start, total = i, own
-    yield clients[start:]
-
-
-def _answers(clients: Sequence[Client], broadcast: Broadcast) -> list[Reply]:
-    method = clients[0].method
-    together = all(
-        c.method is method and c.privacy is None and not isinstance(c.data, Unread) for c in clients
-    )
-    if not together or not summarizes_many(method):
-        return [ask(client, broadcast) for client in clients]
-    try:
-        asked = [client._ready() for client in clients]
-        with one_thread():
-            summaries = method.summarize_many(  # type: ignore[attr-defined]
-                [client.data for client in asked],
-                [broadcast.received_by(client.id) for client in clients],
-                streams(broadcast.seed, broadcast.round, [client.id for client in clients]),
-            )
-        return [client.leaving(s) for client, s in zip(asked, summaries, strict=True)]
-    except Exception:
-        replies = [ask(client, broadcast) for client in clients]
-        if not any(isinstance(reply, Failure) for reply in replies):
-            raise  # nobody's data are at fault, but the code for many clients
-        return replies
-
-
-def summarizes_many(method: FederatedMethod) -> bool:
-    """Say whether `summarize_many` is there, and no subclass has changed `summarize` since."""
-    owners = [vars(method), *map(vars, type(method).__mro__)]
-    first = {
-        name: next((i for i, names in enumerate(owners) if name in names), len(owners))
-        for name in ("summarize", "summarize_many")
-    }
-    return first["summarize_many"] <= first["summarize"] < len(owners)

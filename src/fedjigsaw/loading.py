@@ -3,7 +3,6 @@
 import os
 from typing import TYPE_CHECKING
 
-from fedjigsaw._saving import restored
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
@@ -53,7 +52,7 @@ def load(path: str | os.PathLike[str]) -> "FederatedClusterer":
     place = check_path(path, "load")
     file = formats.load(place, ModelFile)
     try:
-        made: FederatedClusterer = restored(find_for_rows(file.model.method).cls, file)
-        return made
+        cls: type[FederatedClusterer] = find_for_rows(file.model.method).cls
     except ParameterError as error:
         raise formats.error_in(place, error) from error
+    return cls.of_file(file, place)

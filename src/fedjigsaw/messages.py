@@ -42,6 +42,8 @@ OF_SITES = {
     "site_influence": (MAX_RATIO, "f"),
 }
 TOO_FEW = "too_few_support"  # tensor of a model: there if more than `liars` sites hold own groups
+REGION = "region."  # tensors of a summary that tell of the sites of a region
+N_SITES = f"{REGION}sites"  # number of sites whose centers a region merged
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from fedjigsaw.engine import CONFIGURATION_ERRORS, Client, Reply, answers
+from fedjigsaw.engine import CONFIGURATION_ERRORS, Client, Reply, replies
 from fedjigsaw.kernels.backends import VARIABLE
 from fedjigsaw.messages import Broadcast, Failure
 from fedjigsaw.parameters import integer
@@ -71,7 +71,7 @@ class ProcessEngine:
         self._placed: list[tuple[Block, Any]] = []  # blocks of clients, and where workers find them
         self._folder: _Folder | None = None
 
-    def gather(self, broadcast: Broadcast) -> list[Reply]:
+    def ask(self, broadcast: Broadcast) -> list[Reply]:
         """Ask all clients, in blocks, in worker processes."""
         if not self._placed:
             self._placed = [(block, self._place(block)) for block in self._blocks()]
@@ -268,8 +268,8 @@ def _reply(number: int, place: Packed, sent: bytes, backend: str | None) -> tupl
         os.environ[VARIABLE] = backend
     else:
         os.environ.pop(VARIABLE, None)
-    replies = answers(_unpacked(place), cloudpickle.loads(sent))
-    return number, [_without_cause(reply) for reply in replies]
+    found = replies(_unpacked(place), cloudpickle.loads(sent))
+    return number, [_without_cause(reply) for reply in found]
 
 
 def _without_cause(reply: Reply) -> Reply:

@@ -10,6 +10,7 @@ import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
 from fedjigsaw import Broadcast, Client, FederatedMethod, Guard, Jigsaw, Summary
+from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.kernels.backends import SklearnBackend
 from fedjigsaw.kernels.kmeans import nearest_centers
@@ -116,9 +117,7 @@ class TestEveryMethod:
     )  # fmt: skip
     def test_the_server_refuses_what_are_no_summaries_of_one_kind(self, cls, summaries):
         with pytest.raises(MessageError):
-            cls(2).aggregate(summaries, Broadcast(0, 0), np.random.default_rng(0))
-        with pytest.raises(MessageError):
-            cls(2).merge(summaries, 2)
+            aggregate_round(cls(2), summaries, Broadcast(0, 0))
 
     @pytest.mark.slow
     def test_the_seed_decides_everything_and_is_on_record(self, cls, grid):

@@ -10,7 +10,7 @@ from joblib import parallel_config
 from scipy.sparse import csr_array
 
 import fedjigsaw
-from doubles import ShuffledEngine
+from doubles import OneByOne, ShuffledEngine
 from fedjigsaw import Jigsaw, ProcessEngine
 from fedjigsaw.methods import CLUSTERERS
 
@@ -27,7 +27,13 @@ def lanes(clients):
 
 
 PUBLIC = {name: getattr(fedjigsaw, name) for name in fedjigsaw.__all__ if name[1:].endswith("Engine")}  # fmt: skip
-ENGINES = {**PUBLIC, "shuffled": ShuffledEngine, "lanes": lanes, "threads of joblib": ProcessEngine}
+ENGINES = {
+    **PUBLIC,
+    "one by one": OneByOne,
+    "shuffled": ShuffledEngine,
+    "lanes": lanes,
+    "threads of joblib": ProcessEngine,
+}
 MARKS = {"ProcessEngine": pytest.mark.slow, "lanes": pytest.mark.deep}
 each_engine = pytest.mark.parametrize(
     "engine", [pytest.param(name, marks=MARKS.get(name, ())) for name in ENGINES]
@@ -50,7 +56,7 @@ KINDS = {
 @cache
 def alone(cls, kind=None):
     """Fit one client after the other."""
-    return fit(cls, "SerialEngine", kind)
+    return fit(cls, "one by one", kind)
 
 
 def fit(cls, engine, kind=None):

@@ -14,7 +14,6 @@ import fedjigsaw
 from doubles import FailsOnNegative
 from fedjigsaw import FeCA, Jigsaw, Summary, sites
 from fedjigsaw.engine import (
-    BatchEngine,
     Broadcast,
     Client,
     SerialEngine,
@@ -73,7 +72,7 @@ CALLS = {
     ),
     "run_rounds": (
         lambda: run_rounds(
-            Jigsaw("auto"), BatchEngine(clients(Jigsaw("auto"), DOUBTFUL[:6])), seed=0
+            Jigsaw("auto"), SerialEngine(clients(Jigsaw("auto"), DOUBTFUL[:6])), seed=0
         ),
         UncertainNumberWarning,
     ),

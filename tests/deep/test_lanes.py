@@ -26,7 +26,7 @@ def clients(method, **shards):
 @pytest.mark.usefixtures("two_threads")
 def test_clients_compute_on_one_thread():
     with TwoThreads(clients(CountsThreads(2), a=GOOD, b=GOOD)) as running:
-        for summary in running.gather(Broadcast(0, 0)):
+        for summary in running.ask(Broadcast(0, 0)):
             assert set(summary.tensors["threads"].tolist()) == {1}
 
 
@@ -52,7 +52,7 @@ def test_a_client_stays_on_its_thread():
     people = clients(WhereAmI(2), **{n: np.arange(2.0 * s)[:, None] for n, s in sizes.items()})
     with ThreadEngine(people, n_threads=2, start=lambda: started.append(get_ident())) as engine:
         for number in range(3):
-            replies = engine.gather(Broadcast(number, 0))
+            replies = engine.ask(Broadcast(number, 0))
             assert [reply.client for reply in replies] == list("abcd")
     places = {(rows, thread) for _, rows, thread in seen}
     assert len(seen) == 12
@@ -74,7 +74,7 @@ def test_what_has_not_begun_is_not_begun_after_an_end():
 
     def ask():
         with suppress(CancelledError):
-            engine.gather(Broadcast(0, 0))
+            engine.ask(Broadcast(0, 0))
 
     with TwoThreads(people) as engine:
         Thread(target=ask).start()

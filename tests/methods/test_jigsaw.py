@@ -377,7 +377,7 @@ class TestMissingCounts:
         clients = [Client(str(m), data.X[ids == m], Jigsaw(15), guard) for m in range(5)]
 
         class Guarded:
-            def gather(self, broadcast):
+            def ask(self, broadcast):
                 return [client.answer(broadcast) for client in clients]
 
         with pytest.warns(CountsWarning, match="5 of 5"):

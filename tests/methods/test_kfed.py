@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from sklearn.cluster import KMeans
 
+from doubles import OneByOne
 from fedjigsaw import (
-    BatchEngine,
     Broadcast,
     Client,
     FewerClustersWarning,
@@ -148,8 +148,8 @@ class TestLocalNumbers:
         rows["b"] = np.repeat(rows["b"][:2], 20, axis=0)  # two distinct rows
         method = KFed(9, n_local_clusters=numbers)
         people = [Client(name, X, method) for name, X in rows.items()]
-        together, apart = (engine(people) for engine in (BatchEngine, SerialEngine))
-        assert together.gather(Broadcast(0, 0)) == apart.gather(Broadcast(0, 0))
+        together, apart = (engine(people) for engine in (SerialEngine, OneByOne))
+        assert together.ask(Broadcast(0, 0)) == apart.ask(Broadcast(0, 0))
 
     def test_rows_follow_the_local_centers_of_their_own_client(self, rng):
         """All local centers are labeled in one call, of clients with unequal numbers of them."""

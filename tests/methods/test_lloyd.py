@@ -5,12 +5,12 @@ import pytest
 from sklearn.cluster import KMeans
 
 from fedjigsaw import (
-    BatchEngine,
     Broadcast,
     Client,
     FederatedLloyd,
     Guard,
     Model,
+    SerialEngine,
     Summary,
     partition,
     run_rounds,
@@ -23,7 +23,7 @@ def from_start(method, X, clients, start, n_rounds):
     members = [Client(str(m), X[clients == m], method) for m in np.unique(clients)]
     first = Model(start, method="lloyd")
     options = {"seed": 0, "n_rounds": n_rounds, "first": 1, "model": first}
-    return run_rounds(method, BatchEngine(members), **options).model.centers
+    return run_rounds(method, SerialEngine(members), **options).model.centers
 
 
 def pooled(X, start, n_steps):

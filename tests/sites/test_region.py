@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Privacy, sites
-from fedjigsaw._regions import HEAD, is_merged, region_of, unpacked
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import encode
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.trust import strange_sites
+from fedjigsaw.sites.regions import HEAD, is_merged, region_of, unpacked
 
 K, BOUNDS = 3, (-20.0, 60.0)
 

@@ -49,8 +49,7 @@ from fedjigsaw.cli._strange import (
     strange_values,
 )
 from fedjigsaw.cli._succession import LikeModel, follow, load_earlier
-from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.engine import warn_of_fewer_clusters
+from fedjigsaw.engine import FederatedMethod, warn_of_fewer_clusters
 from fedjigsaw.errors import ConspicuousSiteWarning, ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile

@@ -6,7 +6,6 @@ from typing import Annotated, Any
 
 import typer
 
-from fedjigsaw._regions import is_merged, sites_of
 from fedjigsaw.cli._shared import escape, out, print_json
 from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io import formats
@@ -15,6 +14,7 @@ from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.privacy import privacy_values
 from fedjigsaw.report.trust import describe_sites, reports_of
+from fedjigsaw.sites.regions import is_merged, sites_of
 
 REGION = "Regions"
 

@@ -24,7 +24,6 @@ import torch
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from fedjigsaw._inputs import EngineFactory, warn_of_slip
 from fedjigsaw._typing import Ints
 from fedjigsaw.deep import client, server
 from fedjigsaw.deep.lanes import ThreadEngine, own_stream
@@ -36,6 +35,7 @@ from fedjigsaw.deep.state import State, describe
 from fedjigsaw.deep.trainer import OnDevice, Trainer, Trainers
 from fedjigsaw.engine import Client, Engine, SerialEngine, run_rounds
 from fedjigsaw.errors import DataError, DivergedError, ParameterError, QuorumError, invalid
+from fedjigsaw.estimator import EngineFactory, warn_of_slip
 from fedjigsaw.io.formats import MAX_BYTES
 from fedjigsaw.messages import Broadcast, Model, Round, Summary, Transcript
 from fedjigsaw.privacy import Privacy
@@ -104,9 +104,6 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
 
     method: ClassVar[str] = "deepfeca"
     data_kind: ClassVar[str] = "images"
-    pools_data: ClassVar[bool] = False
-    client_parameters: ClassVar[tuple[str, ...]] = ()
-    server_parameters: ClassVar[tuple[str, ...]] = ()
 
     model_: Model
     transcript_: Transcript
@@ -244,11 +241,7 @@ class DeepFeCA(TransformerMixin, DeepParameters):  # type: ignore[misc]
 
     def check_federated(self) -> None:
         """Raise a ParameterError if the method cannot run over a network."""
-        self.check()
-        if self.pools_data:
-            raise ParameterError(
-                f"{type(self).__name__} pools all images: it cannot run over a network."
-            )
+        super().check_federated()
         self._check_several_clients()
         if self.model_bytes > MAX_BYTES:
             raise ParameterError(

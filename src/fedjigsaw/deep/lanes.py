@@ -6,7 +6,7 @@ from typing import Self
 
 import torch
 
-from fedjigsaw.engine import Client, Reply, ask
+from fedjigsaw.engine import Client, Reply, reply_of
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.parameters import integer
 from fedjigsaw.threads import one_thread
@@ -48,10 +48,10 @@ class ThreadEngine:
             self._places[i] = load.index(min(load))
             load[self._places[i]] += len(clients[i].data)
 
-    def gather(self, broadcast: Broadcast) -> list[Reply]:
+    def ask(self, broadcast: Broadcast) -> list[Reply]:
         with one_thread():  # held here until the last client is done, not only the first
             running = [
-                self._threads[place].submit(ask, client, broadcast)
+                self._threads[place].submit(reply_of, client, broadcast)
                 for place, client in zip(self._places, self.clients, strict=True)
             ]
             return [reply.result() for reply in running]

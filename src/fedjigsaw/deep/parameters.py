@@ -16,6 +16,7 @@ from fedjigsaw.deep.execution import Execution
 from fedjigsaw.deep.losses import Recipe
 from fedjigsaw.deep.objective import Objective
 from fedjigsaw.deep.schedule import Schedule, Step, n_steps, plan
+from fedjigsaw.engine import FederatedMethod
 from fedjigsaw.errors import ParameterError, did_you_mean, invalid
 from fedjigsaw.estimator import FederatedClusterer
 from fedjigsaw.methods import CLUSTERERS, make
@@ -46,7 +47,7 @@ def _method_name(value: Any) -> Any:
     return value if isinstance(value, str) else getattr(value, "method", None)
 
 
-class DeepParameters(BaseEstimator):  # type: ignore[misc]
+class DeepParameters(FederatedMethod, BaseEstimator):  # type: ignore[misc]
     """Parameters of :class:`~fedjigsaw.deep.DeepFeCA`, their rules, and what follows from them.
 
     Attributes

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fedjigsaw._regions import PREFIX, unpacked
 from fedjigsaw.errors import quote_names, shorten
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.messages import IMAGE_SIZE
+from fedjigsaw.messages import IMAGE_SIZE, REGION
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.summaries import NOISE
 from fedjigsaw.sites.compatibility import shared_bounds
+from fedjigsaw.sites.regions import unpacked
 
 Kind = tuple[Any, ...]
 Reasons = list[tuple[str, str]]  # the name of a site, and why its answer cannot be used
@@ -85,7 +85,7 @@ def kind_of(file: SummaryFile) -> Kind:
     sent += [
         f"{name} {tensor.ndim}"
         for name, tensor in sorted(summary.tensors.items())
-        if name not in OPTIONAL and not name.startswith(PREFIX)
+        if name not in OPTIONAL and not name.startswith(REGION)
     ]
     return *_source(file), repr(shared_bounds(file)), tuple(sent)
 

@@ -20,7 +20,7 @@ from flwr.app import Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedjigsaw.contract import FederatedMethod
+from fedjigsaw.engine import FederatedMethod
 from fedjigsaw.errors import FedJigsawError, ParameterError
 from fedjigsaw.flower import records, tasks
 from fedjigsaw.flower.engine import VERB, FlowerEngine

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.engine import aggregate_round
+from fedjigsaw.engine import FederatedMethod
 from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.sites.journal import Record
 from fedjigsaw.sites.policy import RefusedError
+from fedjigsaw.sites.regions import aggregate_round
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw.columns.scaling import Scaler
-from fedjigsaw.contract import FederatedMethod
+from fedjigsaw.engine import FederatedMethod
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.flower.derived import derived, describe_model
 from fedjigsaw.flower.earlier import DAY, HAS_GROUPS, Earlier, journaled, read_earlier, repeated

@@ -10,10 +10,8 @@ from typing import Self, TypeVar
 from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
-from fedjigsaw._regions import is_region
 from fedjigsaw.columns.scaling import Scaler
-from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.engine import Reply, check_answer
+from fedjigsaw.engine import FederatedMethod, Reply
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError, invalid
 from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.agreement import agreeing
@@ -24,6 +22,7 @@ from fedjigsaw.methods import METHODS, is_known
 from fedjigsaw.parameters import real
 from fedjigsaw.sites.compatibility import reorder
 from fedjigsaw.sites.keeping import question_params
+from fedjigsaw.sites.regions import check_answer, is_region
 
 logger = logging.getLogger(__name__)
 
@@ -126,7 +125,7 @@ class FlowerEngine:
         """Columns of the sites, in the order of the model's."""
         return next((file.columns for file in self.files.values()), ())
 
-    def gather(self, broadcast: Broadcast) -> list[Reply]:
+    def ask(self, broadcast: Broadcast) -> list[Reply]:
         """Ask all sites, and return their summaries and the failures."""
         starts = self._first is None
         if starts:

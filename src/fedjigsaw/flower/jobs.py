@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import httpx
 
-from fedjigsaw.contract import FederatedMethod
+from fedjigsaw.engine import FederatedMethod
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError, counted, invalid
 from fedjigsaw.flower import job_tasks, renewal
 from fedjigsaw.flower.doors import SECRET_HEADER

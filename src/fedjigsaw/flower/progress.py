@@ -1,7 +1,7 @@
 """Checkpoints of a run: what the server needs to go on after a crash, as a file without pickle."""
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -10,7 +10,7 @@ import numpy as np
 import safetensors.numpy
 from safetensors import SafetensorError, safe_open
 
-from fedjigsaw.contract import FederatedMethod
+from fedjigsaw.engine import FederatedMethod
 from fedjigsaw.errors import FedJigsawError, MessageError, ParameterError
 from fedjigsaw.io._codec import FORMAT, check_format, digest
 from fedjigsaw.io.atomic import write_whole
@@ -59,9 +59,8 @@ class Progress:
             raise MessageError(
                 f"The checkpoint has {len(self.rounds)} rounds, and the run {method.total_rounds}."
             )
-        check_model: Callable[[Model, int], None] = method.check_model  # type: ignore[attr-defined]
         try:
-            check_model(self.model, len(self.rounds))
+            method.check_model(self.model, len(self.rounds))
         except MessageError as error:
             raise MessageError(f"The checkpoint is damaged. {error}") from error
 

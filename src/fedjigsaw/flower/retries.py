@@ -8,8 +8,7 @@ from typing import Any
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.engine import Reply
+from fedjigsaw.engine import FederatedMethod, Reply
 from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.agreement import difference, kind_of
 from fedjigsaw.flower.engine import NOT_CONNECTED, FlowerEngine
@@ -50,8 +49,8 @@ class RetryingEngine(FlowerEngine):
         integer(0).check("retries", "FlowerEngine", retries)
         self.retries = retries
 
-    def gather(self, broadcast: Broadcast) -> list[Reply]:
-        replies = super().gather(broadcast)
+    def ask(self, broadcast: Broadcast) -> list[Reply]:
+        replies = super().ask(broadcast)
         for number in range(self.retries):
             lost = [reply.client for reply in replies if self.is_lost(reply)]
             if not lost:
@@ -84,7 +83,7 @@ class RetryingEngine(FlowerEngine):
         """Ask some sites again; keep what the others have answered."""
         before = self.shown
         with self.only(lost):
-            replies = super().gather(broadcast)
+            replies = super().ask(broadcast)
         assert before is not None
         assert self.shown is not None
         usual = next(map(kind_of, before.files), None)  # the first answers have settled it

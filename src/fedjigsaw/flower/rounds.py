@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from fedjigsaw._regions import clients_of, n_rows_of, unpacked
 from fedjigsaw.engine import run_rounds, warn_of_fewer_clusters
 from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.progress import Progress
@@ -12,6 +11,7 @@ from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import Model, Round, Transcript
 from fedjigsaw.random import resolve_seed
 from fedjigsaw.sites.aggregate import weakest, with_reports, within_bounds
+from fedjigsaw.sites.regions import aggregate_round, clients_of, n_rows_of, unpacked
 from fedjigsaw.validation import MAX_COUNT
 
 
@@ -92,6 +92,7 @@ def _run(
             model=model,
             cells=engine.cells,
             called="site",
+            aggregate=aggregate_round,
             after=keep,
         )
     rounds = tuple(_without_kept(one, engine.kept) for one in done)

@@ -19,8 +19,7 @@ import numpy as np
 
 from fedjigsaw import sites
 from fedjigsaw.columns.scaling import Scaler
-from fedjigsaw.contract import FederatedMethod
-from fedjigsaw.engine import MadeError
+from fedjigsaw.engine import FederatedMethod, MadeError
 from fedjigsaw.errors import DataError, MessageError, ParameterError, quote_names
 from fedjigsaw.flower import site_tasks
 from fedjigsaw.flower.desk import Desk, make_method

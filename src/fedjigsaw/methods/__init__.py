@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from fedjigsaw.contract import FederatedMethod, default_name, own_name
+from fedjigsaw.engine import FederatedMethod, default_name, own_name
 from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError, did_you_mean, invalid
 from fedjigsaw.methods._entries import Entry as Entry
 from fedjigsaw.methods._entries import location_of, row_of

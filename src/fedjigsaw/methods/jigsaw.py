@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw._inputs import Options
-from fedjigsaw._regions import sites_of
 from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.engine import Client
@@ -23,6 +21,7 @@ from fedjigsaw.errors import (
     quote_names,
     warn,
 )
+from fedjigsaw.estimator import Options
 from fedjigsaw.kernels.clouds import refine
 from fedjigsaw.kernels.indices import SKEWED, mutual_information
 from fedjigsaw.kernels.kmeans import (
@@ -36,7 +35,7 @@ from fedjigsaw.kernels.kmeans import (
 )
 from fedjigsaw.kernels.nearest import nearest_on_threads
 from fedjigsaw.kernels.solver import improve, solve
-from fedjigsaw.messages import SHARED, TOO_FEW, Broadcast, Model, Summary
+from fedjigsaw.messages import N_SITES, SHARED, TOO_FEW, Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import ClusterFindings
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
 from fedjigsaw.number.cells import sampled_labels
@@ -449,7 +448,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         centers, labels, of_k = self._found(received, rng)
         model = self._model(received, centers, labels, tensors=of_k)
         hidden = {n: t for n, t in model.tensors.items() if not n.startswith(SITE_TENSOR)}
-        n_sites = sum(len(sites_of(summary)) for summary in summaries)
+        n_sites = sum(int(s.tensors.get(N_SITES, [1])[0]) for s in summaries)
         hidden["support_clients"] = np.full(len(model.centers), n_sites)
         return replace(model, tensors=hidden)
 

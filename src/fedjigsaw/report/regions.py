@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from fedjigsaw._regions import is_region, own_tensors, region_of
 from fedjigsaw.errors import counted
 from fedjigsaw.messages import Summary
+from fedjigsaw.sites.regions import is_region, own_tensors, region_of
 
 
 def without_region(summary: Summary) -> Summary:

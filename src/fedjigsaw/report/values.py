@@ -5,7 +5,6 @@ from dataclasses import asdict
 from math import isnan, sqrt
 from typing import Any
 
-from fedjigsaw._regions import is_region, region_of
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.profiles import Profile
 from fedjigsaw.columns.scaling import Scaler, Stats
@@ -20,6 +19,7 @@ from fedjigsaw.report.preparation import known_moments
 from fedjigsaw.report.privacy import privacy_values
 from fedjigsaw.report.regions import without_region
 from fedjigsaw.report.trust import lone_values, reports_of, strange_sites
+from fedjigsaw.sites.regions import is_region, region_of
 
 Values = dict[str, Any]
 INFERRED = "What could be inferred"

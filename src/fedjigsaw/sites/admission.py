@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedjigsaw._regions import check_once, is_region, region_of, unpacked
-from fedjigsaw.engine import aggregate_round, check_answer
 from fedjigsaw.errors import (
     ExtraError,
     FedJigsawError,
@@ -34,6 +32,14 @@ from fedjigsaw.sites.compatibility import (
     check_one_round,
     scaler_name,
     shared_bounds,
+)
+from fedjigsaw.sites.regions import (
+    aggregate_round,
+    check_answer,
+    check_once,
+    is_region,
+    region_of,
+    unpacked,
 )
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw._regions import clients_of, n_rows_of, own_model, sites_of, unpacked
 from fedjigsaw.columns.scaling import Scaler
-from fedjigsaw.engine import aggregate_round, warn_of_fewer_clusters
+from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import ForgottenSiteWarning, MessageError, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model, Summary
@@ -20,10 +19,18 @@ from fedjigsaw.privacy.shared_cells import has_cells
 from fedjigsaw.sites.admission import Admission, Loaded, server_method
 from fedjigsaw.sites.compatibility import reorder, rows_in_common, warn_of_copies
 from fedjigsaw.sites.preparation import scale_bounds
+from fedjigsaw.sites.regions import (
+    aggregate_round,
+    clients_of,
+    n_rows_of,
+    own_model,
+    sites_of,
+    unpacked,
+)
 from fedjigsaw.threads import one_thread
 
 if TYPE_CHECKING:
-    from fedjigsaw.contract import FederatedMethod
+    from fedjigsaw.engine import FederatedMethod
     from fedjigsaw.estimator import FederatedClusterer
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw._regions import each_summary
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, ParameterError, SameRowsWarning, quote_names, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
@@ -19,6 +18,7 @@ from fedjigsaw.messages import SHARED, Summary
 from fedjigsaw.methods import find, is_known
 from fedjigsaw.number.grain import GRAIN
 from fedjigsaw.sites.preparation import bounds_in_order
+from fedjigsaw.sites.regions import each_summary
 from fedjigsaw.validation import repeated
 
 if TYPE_CHECKING:

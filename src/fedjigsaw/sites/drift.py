@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.engine import aggregate_round
 from fedjigsaw.errors import FedJigsawError, MessageError
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.kernels.kmeans import nearest_centers
@@ -38,6 +37,7 @@ from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods import find_for_rows
 from fedjigsaw.robust.site_reports import site_reports
 from fedjigsaw.sites.compatibility import check_one_round, reorder, scaler_name
+from fedjigsaw.sites.regions import aggregate_round
 from fedjigsaw.sites.succession import Places, Succession, places_of, relate
 
 if TYPE_CHECKING:

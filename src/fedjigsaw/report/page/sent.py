@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from fedjigsaw._regions import sites_of
 from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile, NoisyStats, Profile, Score, SummaryFile
@@ -11,6 +10,7 @@ from fedjigsaw.report.page.run import GivenFile, Run
 from fedjigsaw.report.page.view import Absent, Table
 from fedjigsaw.report.page.words import listed, short, size
 from fedjigsaw.report.privacy import privacy_values, promise_of
+from fedjigsaw.sites.regions import sites_of
 
 MAX_FILES = 200
 

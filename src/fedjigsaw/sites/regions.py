@@ -19,14 +19,15 @@ from typing import Any
 
 import numpy as np
 
+from fedjigsaw import engine
+from fedjigsaw.engine import FederatedMethod
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError, invalid
-from fedjigsaw.messages import Model, Summary
+from fedjigsaw.messages import N_SITES, REGION, Broadcast, Model, Summary
 from fedjigsaw.parameters import is_integer
 from fedjigsaw.validation import MAX_COUNT, check_name, repeated
 
-PREFIX = "region."
-HEAD = f"{PREFIX}head"
-MODEL = f"{PREFIX}model."
+HEAD = f"{REGION}head"
+MODEL = f"{REGION}model."
 MAX_HEAD = 2**22  # characters: 20,000 sites with long names
 FIELDS = ("radii", "counts", "sse")
 
@@ -73,7 +74,7 @@ def sites_of(summary: Summary) -> Mapping[str, int]:
 
 def own_tensors(summary: Summary) -> dict[str, np.ndarray]:
     """Return the tensors of a summary without those that make it a region's."""
-    return {name: t for name, t in summary.tensors.items() if not name.startswith(PREFIX)}
+    return {name: t for name, t in summary.tensors.items() if not name.startswith(REGION)}
 
 
 # -------------------------------------------------------------------------------------- at a region
@@ -86,8 +87,8 @@ def pack_as_they_are(client: str, summaries: Sequence[Summary]) -> Summary:
     tensors: dict[str, np.ndarray] = {}
     for i, member in enumerate(members):
         alone = [n for n in FIELDS if n not in shared and getattr(member, n) is not None]
-        tensors |= {f"{PREFIX}{i}.{name}": getattr(member, name) for name in alone}
-        tensors |= {f"{PREFIX}{i}.tensor.{name}": t for name, t in member.tensors.items()}
+        tensors |= {f"{REGION}{i}.{name}": getattr(member, name) for name in alone}
+        tensors |= {f"{REGION}{i}.tensor.{name}": t for name, t in member.tensors.items()}
     listed = [[s.client, s.n_samples, len(s.centers), s.merged] for s in members]
     head = {"sites": _listed(members), "members": listed}
     return Summary(
@@ -124,8 +125,9 @@ def pack_merged(
             "clients": list(clients),
         }
         tensors = {f"{MODEL}{name}": tensor for name, tensor in model.tensors.items()}
-        tensors[f"{MODEL}{PREFIX}centers"] = model.centers
-    tensors = {**own_tensors(merged), HEAD: _text(head), **tensors}
+        tensors[f"{MODEL}{REGION}centers"] = model.centers
+    own = {N_SITES: np.array([len(head["sites"])]), HEAD: _text(head)}
+    tensors = {**own_tensors(merged), **own, **tensors}
     return replace(
         merged, tensors=tensors, client=client, merged=sum(member.merged for member in members)
     )
@@ -190,7 +192,27 @@ def each_summary(summary: Summary, change: Callable[[Summary], Summary]) -> Summ
         return pack_as_they_are(summary.client, [each_summary(m, change) for m in region.members])
     changed = change(replace(summary, tensors=own_tensors(summary)))
     head = {"sites": [[name, rows] for name, rows in sorted(region.sites.items())]}
-    return replace(changed, tensors={**changed.tensors, HEAD: _text(head)})
+    own = {N_SITES: summary.tensors[N_SITES], HEAD: _text(head)}
+    return replace(changed, tensors={**changed.tensors, **own})
+
+
+def aggregate_round(
+    method: FederatedMethod, summaries: Sequence[Summary], broadcast: Broadcast
+) -> Model:
+    """Run the server's half of a round on summaries that may be those of regions.
+
+    Regions are taken apart into their sites. The model of a region that is alone, and that merged
+    the summaries of its sites, is the one that it made of them.
+    """
+    members = unpacked(summaries)
+    made = own_model(members, method.method, method.configuration())
+    return engine.aggregate_round(method, members, broadcast) if made is None else made
+
+
+def check_answer(method: FederatedMethod, summary: Summary, broadcast: Broadcast) -> None:
+    """Check a summary of a client that is not trusted; of a region, those of its sites."""
+    for answer in unpacked([summary]):
+        method.check_answer(answer, broadcast)
 
 
 def own_model(members: Sequence[Summary], method: str, params: Mapping[str, Any]) -> Model | None:
@@ -245,6 +267,8 @@ def _read(summary: Summary, *, nested: bool = False) -> Region:
         return Region(sites, members, None, ())
     if summary.n_samples > sum(sites.values()):
         raise MessageError("It has more rows than its sites.")
+    if summary.tensors[N_SITES].tolist() != [len(sites)]:
+        raise MessageError("It tells another number of sites.")
     model, clients = _model(summary, head["model"]) if "model" in head else (None, ())
     return Region(sites, None, model, clients)
 
@@ -284,8 +308,8 @@ def _by_member(summary: Summary, n_members: int) -> list[dict[str, np.ndarray]]:
     """Return the further arrays of each member."""
     found: list[dict[str, np.ndarray]] = [{} for _ in range(n_members)]
     for name, tensor in summary.tensors.items():
-        if name.startswith(PREFIX) and name != HEAD:
-            number, _, rest = name.removeprefix(PREFIX).partition(".")
+        if name.startswith(REGION) and name != HEAD:
+            number, _, rest = name.removeprefix(REGION).partition(".")
             if not number.isdecimal() or int(number) >= n_members:
                 raise MessageError("It has tensors of no site.")
             found[int(number)][rest] = tensor
@@ -298,7 +322,7 @@ def _model(summary: Summary, head: Any) -> tuple[Model, tuple[str, ...]]:
         for name, tensor in summary.tensors.items()
         if name.startswith(MODEL)
     }
-    centers = tensors.pop(f"{PREFIX}centers")
+    centers = tensors.pop(f"{REGION}centers")
     if centers.ndim != 2 or centers.shape[1] != summary.centers.shape[1]:
         raise MessageError("Its model has other columns.")
     model = Model(centers, str(head["method"]), dict(head["params"]), tensors=tensors)
