@@ -10,7 +10,7 @@ import pytest
 from joblib import parallel_config
 
 from doubles import CountedRows, TellsWhereRowsAre
-from fedjigsaw import Client, FeCA, ProcessEngine, SerialEngine
+from fedjigsaw import Client, FeCA, FederatedMethod, ProcessEngine, SerialEngine
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.messages import Broadcast, Failure, Summary
 from fedjigsaw.parallel import WORKER_DIED
@@ -30,13 +30,13 @@ def by_name(replies):
 def dies_on_negative():
     """Half of a method whose clients take their process down; workers load it in no time."""
 
-    class Dies:
-        sends = ()
-
+    class Dies(FederatedMethod):
         def summarize(self, X, broadcast, rng):
             if (X < 0).any():
                 os._exit(3)
             return Summary(n_samples=len(X), centers=X)
+
+        def aggregate(self, summaries, broadcast, rng): ...
 
     return Dies()
 
@@ -63,7 +63,7 @@ class TestRowsAreHandedOverOnce:
     def test_workers_map_them_from_one_file_in_all_rounds(self):
         with ProcessEngine(counted(TellsWhereRowsAre(2)), n_jobs=2) as engine:
             first, second = (by_name(engine.ask(Broadcast(i, 0))) for i in range(2))
-            folder = Path(engine._folder._folder.name)
+            folder = Path(engine._folder.name)
             written = {path.stat().st_ino for path in folder.iterdir()}
             assert folder.stat().st_mode & 0o77 == 0  # rows are nobody else's business
         assert CountedRows.pickles == 6  # one per client, for two rounds
@@ -151,7 +151,7 @@ assert here.model_ == there.model_
 
 engine = fedjigsaw.ProcessEngine([fedjigsaw.Client("a", X, here)])
 engine.ask(fedjigsaw.Broadcast(0, 0))
-print(engine._folder._folder.name, flush=True)
+print(engine._folder.name, flush=True)
 os.killpg(0, signal.SIGTERM)  # as a batch system ends a job
 """
 

@@ -1,16 +1,14 @@
 """Clients in worker processes of one machine or of a cluster, through joblib."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
-from itertools import accumulate, chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from fedjigsaw.engine import CONFIGURATION_ERRORS, Client, Reply, replies
 from fedjigsaw.kernels.backends import VARIABLE
@@ -21,10 +19,8 @@ from fedjigsaw.threads import one_thread
 WORKER_DIED = "its worker process ended abruptly (out of memory, or a crash in compiled code)"
 DEATHS = ("KilledWorker", "ActorDiedError")  # those of Dask and Ray, which may not be installed
 BLOCKS_PER_WORKER = 4  # few messages for many small clients, and still an even load
-ALIGNMENT = 64  # bytes, of the arrays in a packed block
 
 Block = Sequence[Client]
-Packed = npt.NDArray[np.uint8]
 Task = tuple[int, Any, bytes, str | None]  # number of a block, where it is, what to answer, how
 Outcome = tuple[int, list[Reply] | Exception]
 
@@ -69,21 +65,26 @@ class ProcessEngine:
         self.clients = clients
         self.n_jobs = n_jobs
         self._placed: list[tuple[Block, Any]] = []  # blocks of clients, and where workers find them
-        self._folder: _Folder | None = None
+        self._folder: TemporaryDirectory[str] | None = None
 
     def ask(self, broadcast: Broadcast) -> list[Reply]:
         """Ask all clients, in blocks, in worker processes."""
         if not self._placed:
-            self._placed = [(block, self._place(block)) for block in self._blocks()]
-        blocks, places = zip(*self._placed, strict=True) if self._placed else ((), ())
-        outcomes = self._send(places, broadcast)
+            size = max(1, len(self.clients) // (BLOCKS_PER_WORKER * self._workers()))
+            starts = range(0, len(self.clients), size)
+            blocks = [self.clients[start : start + size] for start in starts]
+            self._placed = [(block, self._place(block)) for block in blocks]
+        asked = [block for block, _ in self._placed]
+        outcomes = self._send([place for _, place in self._placed], broadcast)
         if any(isinstance(outcome, Exception) for outcome in outcomes):
             self._forget()  # what a worker kept may be lost with it
-        replies = (
-            self._ask_alone(block, broadcast) if isinstance(outcome, Exception) else outcome
-            for block, outcome in zip(blocks, outcomes, strict=True)
-        )
-        return list(chain.from_iterable(replies))
+        found: list[Reply] = []
+        for block, outcome in zip(asked, outcomes, strict=True):
+            if isinstance(outcome, Exception):
+                found += self._ask_alone(block, broadcast)
+            else:
+                found += outcome
+        return found
 
     def _ask_alone(self, block: Block, broadcast: Broadcast) -> list[Reply]:
         """Ask clients whose answers were lost, with no others at work; halve the block if needed.
@@ -97,8 +98,8 @@ class ProcessEngine:
         self._forget()
         if len(block) > 1:
             half = len(block) // 2
-            halves = (block[:half], block[half:])
-            return [reply for part in halves for reply in self._ask_alone(part, broadcast)]
+            first, second = block[:half], block[half:]
+            return self._ask_alone(first, broadcast) + self._ask_alone(second, broadcast)
         if isinstance(outcome, BrokenProcessPool) or type(outcome).__name__ in DEATHS:
             return [Failure(block[0].id, WORKER_DIED)]
         return [Failure(block[0].id, f"{type(outcome).__name__}: {outcome}", cause=outcome)]
@@ -120,10 +121,6 @@ class ProcessEngine:
             outcomes = dict.fromkeys(range(len(places)), error) | outcomes
         return [outcomes[i] for i in range(len(places))]
 
-    def _blocks(self) -> list[Block]:
-        size = max(1, len(self.clients) // (BLOCKS_PER_WORKER * self._workers()))
-        return [self.clients[i : i + size] for i in range(0, len(self.clients), size)]
-
     def _workers(self) -> int:
         backend, configured = _active_backend()
         usable: int = backend.effective_n_jobs(self.n_jobs or configured or -1)
@@ -131,23 +128,42 @@ class ProcessEngine:
 
     def _place(self, block: Block) -> Any:
         """Put a block where workers find it; return where, or the error if it cannot travel."""
-        try:
-            parts = list(_packed(block))
+        import cloudpickle
+        import joblib
+
+        buffers: list[Any] = []
+        try:  # all but the arrays, and then these as they are
+            head = cloudpickle.dumps(block, protocol=5, buffer_callback=buffers.append)
         except Exception as error:
             return error
+        parts = [np.frombuffer(part, np.uint8) for part in (head, *(b.raw() for b in buffers))]
         if _is_loky():
-            self._folder = self._folder or _Folder()
-            return self._folder.write(parts)
-        joined, dask = b"".join(parts), _dask_client()
-        if dask is None:
-            return np.frombuffer(joined, np.uint8)
+            path = Path(self._shared_folder(), str(len(os.listdir(self._shared_folder()))))
+            joblib.dump(parts, path)
+            return str(path)
+        dask = _dask_client()
         # a task, not scattered data: if its worker dies, another one gets the rows
-        return dask.submit(np.frombuffer, joined, np.uint8, pure=False)
+        return parts if dask is None else dask.submit(list, parts, pure=False)
+
+    def _shared_folder(self) -> str:
+        """Return a temporary folder, which is removed even if this process is killed."""
+        from joblib.externals.loky.backend import resource_tracker
+
+        if self._folder is None:
+            place = os.environ.get("JOBLIB_TEMP_FOLDER")
+            self._folder = TemporaryDirectory(
+                prefix="fedjigsaw-", dir=place, ignore_cleanup_errors=True
+            )
+            resource_tracker.register(self._folder.name, "folder")
+        return self._folder.name
 
     def _forget(self) -> None:
+        from joblib.externals.loky.backend import resource_tracker
+
         self._placed = []
         if self._folder is not None:
-            self._folder.remove()
+            self._folder.cleanup()
+            resource_tracker.unregister(self._folder.name, "folder")
             self._folder = None
 
     def __enter__(self) -> Self:
@@ -155,35 +171,6 @@ class ProcessEngine:
 
     def __exit__(self, *error: object) -> None:
         self._forget()
-
-
-class _Folder:
-    """A temporary folder of packed blocks, which the workers of this machine map into memory.
-
-    It is removed even if this process is killed: joblib has a process that sees to that.
-    """
-
-    def __init__(self) -> None:
-        from joblib.externals.loky.backend import resource_tracker
-
-        place = os.environ.get("JOBLIB_TEMP_FOLDER")
-        self._folder = TemporaryDirectory(
-            prefix="fedjigsaw-", dir=place, ignore_cleanup_errors=True
-        )
-        self._tracker = resource_tracker
-        self._written = 0
-        resource_tracker.register(self._folder.name, "folder")
-
-    def write(self, parts: Sequence[Any]) -> Packed:
-        path = Path(self._folder.name, str(self._written))
-        self._written += 1
-        with open(path, "wb") as file:
-            file.writelines(parts)
-        return np.memmap(path, np.uint8, "r")
-
-    def remove(self) -> None:
-        self._folder.cleanup()
-        self._tracker.unregister(self._folder.name, "folder")
 
 
 def _active_backend() -> tuple[Any, int | None]:
@@ -231,49 +218,23 @@ def _by_dask(tasks: Sequence[Task], client: Any) -> Iterator[Outcome]:
             yield futures[future], error
 
 
-def _packed(block: Block) -> Iterator[Any]:
-    """Yield a block as bytes: sizes of the parts, all but the arrays, and each array as it is."""
-    import cloudpickle
-
-    arrays: list[Any] = []
-    head = cloudpickle.dumps(block, protocol=5, buffer_callback=arrays.append)
-    parts = [head, *(array.raw() for array in arrays)]
-    sizes = np.array([len(parts), *map(len, parts)], np.int64).tobytes()
-    for part in (sizes, *parts):
-        yield part
-        yield bytes(_padded(len(part)) - len(part))
-
-
-def _unpacked(packed: Packed) -> Block:
-    """Return the clients of a block; their arrays are read-only views of the packed one."""
-    import cloudpickle
-
-    n_parts = int(packed[:8].view(np.int64)[0])
-    sizes = packed[8 : 8 * (n_parts + 1)].view(np.int64).tolist()
-    starts = accumulate(map(_padded, sizes), initial=_padded(8 * (n_parts + 1)))
-    head, *arrays = (packed[i : i + size] for i, size in zip(starts, sizes, strict=False))
-    clients: Block = cloudpickle.loads(head, buffers=arrays)
-    return clients
-
-
-def _padded(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
-
-
-def _reply(number: int, place: Packed, sent: bytes, backend: str | None) -> tuple[int, list[Reply]]:
+def _reply(number: int, place: Any, sent: bytes, backend: str | None) -> tuple[int, list[Reply]]:
     """Ask the clients of a block, in a worker."""
     import cloudpickle
+    import joblib
 
     if backend is not None:  # workers outlive a change of the environment
         os.environ[VARIABLE] = backend
     else:
         os.environ.pop(VARIABLE, None)
-    found = replies(_unpacked(place), cloudpickle.loads(sent))
-    return number, [_without_cause(reply) for reply in found]
+    head, *arrays = joblib.load(place, mmap_mode="r") if isinstance(place, str) else place
+    clients: Block = cloudpickle.loads(head, buffers=arrays)
+    return number, list(_without_cause(replies(clients, cloudpickle.loads(sent))))
 
 
-def _without_cause(reply: Reply) -> Reply:
-    """Drop the exception, which may not survive pickling; keep configuration errors."""
-    if isinstance(reply, Failure) and not isinstance(reply.cause, CONFIGURATION_ERRORS):
-        return replace(reply, cause=None)
-    return reply
+def _without_cause(found: Iterable[Reply]) -> Iterator[Reply]:
+    """Drop exceptions, which may not survive pickling; keep configuration errors."""
+    for reply in found:
+        if isinstance(reply, Failure) and not isinstance(reply.cause, CONFIGURATION_ERRORS):
+            reply = replace(reply, cause=None)
+        yield reply
