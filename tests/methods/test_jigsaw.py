@@ -480,7 +480,7 @@ class TestMerge:
 
     def test_few_centers_stay_as_they_are(self):
         assert Jigsaw(8).merge(self.SENT, 4).centers.ravel().tolist() == [0.0, 1.0, 7.0, 9.0]
-        assert len(Jigsaw(2).merge(iter(self.SENT), 3).centers) == 3
+        assert len(Jigsaw(2).merge(self.SENT, 3).centers) == 3
 
     @pytest.mark.parametrize(
         ("n_centers", "words"),
