@@ -69,10 +69,8 @@ def load(cls: type[Any], path: Path) -> Any:
             f"{path} is a model of method {file.model.method!r}, not of {cls.__name__}. "
             "fedjigsaw.load(path) loads a model of any method."
         )
-    try:
+    with formats.errors_in(path):
         return restored(cls, file)
-    except ParameterError as error:
-        raise formats.error_in(path, error) from error
 
 
 def restored(cls: type[Any], file: "ModelFile") -> Any:

@@ -4,7 +4,6 @@ import os
 from typing import TYPE_CHECKING
 
 from fedjigsaw._saving import restored
-from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.methods import find_for_rows
@@ -52,8 +51,6 @@ def load(path: str | os.PathLike[str]) -> "FederatedClusterer":
     """
     place = check_path(path, "load")
     file = formats.load(place, ModelFile)
-    try:
+    with formats.errors_in(place):
         made: FederatedClusterer = restored(find_for_rows(file.model.method).cls, file)
         return made
-    except ParameterError as error:
-        raise formats.error_in(place, error) from error

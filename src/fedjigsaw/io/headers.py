@@ -11,7 +11,7 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import MISSING, TextFormat, to_numbers
 from fedjigsaw.columns.words import PAIRS, UNNAMED
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, error_at
 from fedjigsaw.io.detection import KINDS
 
 DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{2}|[0-9]{4})"
@@ -52,9 +52,8 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
     if not like and texts and len(again) >= max(2, sum(map(bool, names))):
         row = _row_of(names, columns)
         if row >= 0:
-            raise DataError(
-                f"{path}, row {row + 1}, has the names of the columns again. Delete this row."
-            )
+            what = ", has the names of the columns again. Delete this row."
+            raise error_at(path, what, row=row + 1)
     if like or texts:
         raise DataError(
             f"{path} has no header line: its first line looks like data. Add a line with the names "

@@ -35,7 +35,9 @@ def check_last(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) 
     if what:
         raise DataError(
             f"{path}: its last row has {shorten(repr(cells[place]), MAX_VALUE)} in column "
-            f"{names[place]!r}, and seems to {what}. {ADVICE}"
+            f"{names[place]!r}, and seems to {what}. {ADVICE}",
+            file=path,
+            column=names[place],
         )
 
 
