@@ -1,5 +1,7 @@
 """Files as people have them: each is read right or refused, and never read wrong in silence."""
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -9,6 +11,7 @@ from fedjigsaw import sites, sources
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io.tables import open_table
+from raising import raises
 
 HEAD = "x,note,y\n"
 ROWS = "".join(f"{n},n{n},{n % 7}.5\n" for n in range(1, 1501))
@@ -41,7 +44,7 @@ def read(path, **options):
 @pytest.mark.parametrize("columns", [["x"], ["x", "y"]])
 def test_quotation_marks_that_do_not_pair_up_are_refused(tmp_path, content, line, columns):
     path = write(tmp_path / "t.csv", content)
-    with pytest.raises(DataError, match=rf"line {line}\b"):
+    with raises(DataError, file="t.csv", row=line):
         read(path, columns=columns)
 
 
@@ -161,7 +164,7 @@ def test_years_of_two_digits_are_refused(tmp_path, day):
     rows = "".join(f"{i},{day}\n" for i in range(20))
     path = write(tmp_path / "t.csv", "x,born\n" + rows)
     schema = Schema((Column("x"), Column("born", "date")))
-    with pytest.raises(DataError, match="four digits"):
+    with raises(DataError, "four digits", file="t.csv", row=1, column="born"):
         sites.measure(path, schema=schema)
     check = sites.check_file(path, schema).columns[1]
     assert check.problems
@@ -171,7 +174,7 @@ def test_years_of_two_digits_are_refused(tmp_path, day):
     other = write(tmp_path / "o.csv", "x,born\n" + rows)
     proposed = next(c for c in sites.propose_schema(other).columns if c.column.name == "born")
     assert proposed.column.kind == "ignore"
-    with pytest.raises(Exception, match="format"):
+    with raises(ParameterError, "format", column="born"):
         Column("born", "date", format="%d.%m.%y")
 
 
@@ -200,9 +203,8 @@ DOUBTFUL = {  # content, the sign that makes a fraction of it, the row, both rea
 def test_a_number_that_can_be_read_in_two_ways_is_refused_with_both(tmp_path, name):
     content, sign, row, told = DOUBTFUL[name]
     path = write(tmp_path / "t.csv", content)
-    with pytest.raises(DataError, match=rf"t.csv, row {row}, column 'x': .*{told}") as error:
+    with raises(DataError, told, file="t.csv", row=row, column="x", parameter="decimal"):
         open_table(path, columns=["x"])
-    assert error.value.parameter == "decimal"
     assert read(path, columns=["x"], decimal=sign)[-1][0] in (7.47, -7.47)
     assert read(path, columns=["x"], decimal=",."[sign == ","])[-1][0] in (7470, -7470)
 
@@ -239,9 +241,8 @@ def test_a_decimal_sign_is_one_of_two(tmp_path):
 @pytest.mark.parametrize("sign", "^~#§")
 def test_a_delimiter_that_is_not_read_is_named(tmp_path, sign):
     path = write(tmp_path / "t.csv", "age,bmi,sex\n61,27.5,f\n70,22.1,m\n".replace(",", sign))
-    with pytest.raises(DataError) as caught:
+    with raises(DataError, re.escape(repr(sign)), file="t.csv"):
         open_table(path)
-    assert repr(sign) in str(caught.value)
 
 
 def test_one_column_may_have_any_sign(tmp_path):

@@ -75,7 +75,8 @@ def check_one_encoding(path: Path, chunks: Iterable[bytes], encoding: str) -> No
             raise DataError(
                 f"{path} has two encodings: line {wide} is UTF-8, and line {plain} is "
                 f"{ENCODINGS[encoding]}. Letters such as ä would be read wrong in one of them. "
-                "If files were joined, save each of them as UTF-8 before; else correct the line."
+                "If files were joined, save each of them as UTF-8 before; else correct the line.",
+                row=min(wide, plain),
             )
 
 
