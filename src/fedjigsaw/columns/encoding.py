@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.schema import (
-    ABSENT,
-    BOOLEAN,
-    CATEGORY,
-    OTHER,
-    REFUSE,
-    Column,
-    Schema,
-)
+from fedjigsaw.columns.schema import ABSENT, BOOLEAN, CATEGORY, OTHER, REFUSE, Column, Schema
 from fedjigsaw.errors import ParameterError, about, invalid, shorten
 from fedjigsaw.validation import MAX_MAGNITUDE, repeated
 

@@ -24,13 +24,7 @@ from fedjigsaw.errors import (
     warn,
 )
 from fedjigsaw.io.detection import Found, find_text_format, in_words
-from fedjigsaw.io.headers import (
-    MAX_TITLE,
-    Title,
-    check_header,
-    find_title,
-    name_columns,
-)
+from fedjigsaw.io.headers import MAX_TITLE, Title, check_header, find_title, name_columns
 from fedjigsaw.io.last_rows import check_last
 
 BATCH, SAMPLE = 4096, 2048  # rows
@@ -173,7 +167,8 @@ class ExcelReader:
         top = self._first_row() if self.merged else 0
         for block in self.merged:
             named = block.top == top and block.left < self.width
-            if named and any(_has_value(row, block.without_value) for row in rows[1:]):
+            where = slice(block.without_value.start, block.without_value.stop)
+            if named and any(_trimmed(row[where]) for row in rows[1:]):
                 raise DataError(
                     f"{self.path}: the cells {block.name} are merged, where the names of the "
                     "columns should be. Unmerge them in Excel or LibreOffice, write a name for "
@@ -336,10 +331,6 @@ def _looks(sheet: Any) -> tuple[list[_Block], int, set[int]]:
         blocks.append(_Block(name.decode(), int(top), first, empty))
     blocks.sort(key=lambda block: (block.top, block.left))  # the file has any order
     return blocks, n_rows, columns
-
-
-def _has_value(row: Row, where: range) -> bool:
-    return any(cell is not None for cell in row[where.start : where.stop])
 
 
 def _is_formula(cell: Any) -> bool:

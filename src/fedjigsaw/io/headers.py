@@ -44,7 +44,7 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
 
     The error does not show that line, for it is about a person.
     """
-    like = [j for j, name in enumerate(names) if _looks_like_data(name)]
+    like = [j for j, name in enumerate(names) if name.lower() in TRUTHS or _is_number(name)]
     like = [] if _counts_up([name for name in names if name]) else like
     like = like or [j for j, name in enumerate(names) if _is_answer(name, columns[j])]
     again = _in_own_column(names, columns)
@@ -107,12 +107,13 @@ def find_title(rows: Sequence[Sequence[str]], first: int, what: str) -> Title:
         is_sure = len(where) > 1 and len(below) == BELOW
         # where texts come further down, too, such as X among chromosomes, they are values
         is_sure = is_sure and not _have_texts(rows[place + 1 :], where)
-        if not where or any(_are_numbers(row, where) for row in rows[:place]):
+        n_numbers = [_n_numbers(row, where) for row in rows[:place]]
+        if not where or len(where) in n_numbers:
             continue
         are_names = len(set(texts)) == len(names)
         is_title = are_names and (is_wider or (is_sure and filled[place] == max(filled[:place])))
         # units are often the same, and not every column has one
-        is_second = is_sure and not is_wider and not _have_numbers(rows[:place], where)
+        is_second = is_sure and not is_wider and not any(n_numbers)
         if is_title or is_second:
             return Title(_above(rows[0], filled[: place + 1], first, what), is_sure)
     return Title()
@@ -136,12 +137,8 @@ def _with_numbers(rows: Sequence[Sequence[str]]) -> list[int]:
     return [j for j, cells in enumerate(columns) if cells and all(map(_is_number, cells))]
 
 
-def _are_numbers(row: Sequence[str], where: Sequence[int]) -> bool:
-    return len(row) > max(where) and all(_is_number(row[j]) for j in where)
-
-
-def _have_numbers(rows: Sequence[Sequence[str]], where: Sequence[int]) -> bool:
-    return any(_is_number(row[j]) for row in rows for j in where if j < len(row))
+def _n_numbers(row: Sequence[str], where: Sequence[int]) -> int:
+    return sum(_is_number(row[j]) for j in where if j < len(row))
 
 
 def _have_texts(rows: Sequence[Sequence[str]], where: Sequence[int]) -> bool:
@@ -159,11 +156,6 @@ def _is_number(cell: str) -> bool:
 def _is_value(cell: str) -> bool:
     """Tell whether a cell is a number, a bound, a date or a mark of a missing value: no name."""
     return cell in MISSING or _is_number(cell.lstrip(BOUNDS))
-
-
-def _looks_like_data(name: str) -> bool:
-    """Tell whether a name is a number in any format, a date, or true or false."""
-    return name.lower() in TRUTHS or _is_number(name)
 
 
 def _is_answer(name: str, values: pa.Array) -> bool:

@@ -7,14 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw.columns.schema import (
-    DATE,
-    IGNORE,
-    SCALES_BY_KIND,
-    Column,
-    Schema,
-    from_days,
-)
+from fedjigsaw.columns.schema import DATE, IGNORE, SCALES_BY_KIND, Column, Schema, from_days
 from fedjigsaw.errors import DataError, ParameterError, error_at
 from fedjigsaw.io._codec import read_bounded
 

@@ -24,13 +24,7 @@ from fedjigsaw.io.detection import (
     in_words,
     whole_rows,
 )
-from fedjigsaw.io.headers import (
-    MAX_TITLE,
-    Title,
-    check_header,
-    find_title,
-    name_columns,
-)
+from fedjigsaw.io.headers import MAX_TITLE, Title, check_header, find_title, name_columns
 from fedjigsaw.io.last_rows import check_last
 from fedjigsaw.io.quotes import first_wrong_mark
 from fedjigsaw.io.regular import ending

@@ -12,10 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
-from fedjigsaw.columns.schema import (
-    IGNORE,
-    Schema,
-)
+from fedjigsaw.columns.schema import IGNORE, Schema
 from fedjigsaw.columns.text import is_text, whole
 from fedjigsaw.columns.words import close_names
 from fedjigsaw.errors import DataError, ParameterError

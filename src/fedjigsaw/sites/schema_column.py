@@ -24,18 +24,8 @@ from fedjigsaw.columns.schema import (
     Column,
     to_days,
 )
-from fedjigsaw.columns.text import (
-    Flags,
-    TextFormat,
-    has_days,
-    plain,
-)
-from fedjigsaw.columns.values import (
-    MUST_BE,
-    SECONDS_PER_DAY,
-    read_levels,
-    show_value,
-)
+from fedjigsaw.columns.text import Flags, TextFormat, has_days, plain
+from fedjigsaw.columns.values import MUST_BE, SECONDS_PER_DAY, read_levels, show_value
 from fedjigsaw.errors import DataError, counted, error_at
 from fedjigsaw.sites.schema_count import LONGEST
 
@@ -78,8 +68,11 @@ class CopiedColumn:
             raise self._unreadable(values, reading.unreadable)
         numbers = reading.numbers
         if self.column.kind in (NUMBER, DATE):
-            numbers = self._numbers(numbers)
-        outside = reading.outside if self.column.kind in TEXT_KINDS else self._outside(numbers)
+            numbers = self.factor * np.where(self._are_days(numbers, self.absent), np.nan, numbers)
+        low, high = self.column.range or (-np.inf, np.inf)
+        outside = reading.outside
+        if self.column.kind not in TEXT_KINDS:
+            outside = (numbers < low) | (numbers > high)
         self.n_outside += int(outside.sum())
         if outside.any() and not self.first_outside:
             self.first_outside = self._first(raw, outside)
@@ -159,10 +152,6 @@ class CopiedColumn:
             return True
         return any(code in self.pattern for code in ("%H", "%I")) or bool((numbers % 1 > 0).any())
 
-    def _numbers(self, numbers: Floats) -> Floats:
-        numbers = np.where(self._are_days(numbers, self.absent), np.nan, numbers)
-        return self.factor * numbers
-
     def _missing(self, raw: pa.Array, text: TextFormat) -> Flags:
         return read_leniently(self.column, raw, text, self.pattern).missing
 
@@ -171,10 +160,6 @@ class CopiedColumn:
         days = [d for m in marks for d in _days(m)] if self.column.kind == DATE else []
         found: Flags = np.isin(np.floor(numbers), days)
         return found
-
-    def _outside(self, numbers: Floats) -> Flags:
-        low, high = self.column.range or (-np.inf, np.inf)
-        return (numbers < low) | (numbers > high)
 
     def _find_format(self, values: pa.Array) -> None:
         found, name = best_format(self.column, values, self.text), self.column.name
