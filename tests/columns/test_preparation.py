@@ -221,12 +221,6 @@ def test_a_bad_value_is_named_with_file_row_and_column(tmp_path, column, value):
         sites.measure(tmp_path / "bern.csv", schema=SCHEMA)
 
 
-def test_a_file_that_lacks_a_column_is_refused(tmp_path):
-    make(20, 1).drop(columns="dose").to_csv(tmp_path / "bern.csv", index=False)
-    with raises(DataError, file="bern.csv", column="dose"):
-        sites.measure(tmp_path / "bern.csv", schema=SCHEMA)
-
-
 def test_values_outside_of_the_schema_are_told_with_their_number(tmp_path):
     frame = make(40, 1)
     frame["age"] = [150.0] * 3 + [20.0, 60.0] * 18 + [40.0]

@@ -26,18 +26,12 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path, read):
         read(tmp_path / "pipe.csv")
 
 
-def test_a_device(tmp_path):
+def test_a_device_and_a_folder(tmp_path):
     (tmp_path / "zeros.csv").symlink_to("/dev/zero")
-    for path in (Path("/dev/zero"), tmp_path / "zeros.csv"):
-        with raises(DataError, file=str(path)):
-            formats.load_any(path)
-    with raises(DataError, file="zeros.csv"):
-        open_table(tmp_path / "zeros.csv")
-
-
-def test_a_folder(tmp_path):
-    with raises(DataError, file=str(tmp_path)):
-        formats.load_any(tmp_path)
+    for path in (Path("/dev/zero"), tmp_path / "zeros.csv", tmp_path):
+        for read in (formats.load_any, open_table):
+            with raises(DataError, file=str(path)):
+                read(path)
 
 
 def test_a_file(tmp_path):

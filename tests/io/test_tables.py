@@ -154,45 +154,6 @@ class TestSample:
 
 
 class TestBadInput:
-    def test_an_empty_first_sheet_has_a_remedy(self, tmp_path):
-        with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
-            pd.DataFrame(columns=["a"]).to_excel(book, sheet_name="Notes", index=False)
-            pd.DataFrame({"a": [1.0]}).to_excel(book, sheet_name="Data", index=False)
-        with raises(DataError, "another sheet", file="t.xlsx"):
-            read(tmp_path / "t.xlsx")
-
-    @pytest.mark.parametrize(
-        ("name", "content", "row", "column"),
-        [
-            ("t.csv", "", None, ""),
-            ("t.csv", "a,b\n", None, ""),
-            ("t.csv", "a,a\n1,2\n", None, "a"),
-            ("t.csv", "a,b\n1,2\n3\n", 2, ""),
-            ("t.csv", "a,b\n1,2\n3,four\n", 2, "b"),
-            ("t.csv", "a\n1\ninf\n", 2, "a"),
-            ("t.csv", "a\n1\n2\n1_000\n", 3, "a"),
-            ("t.csv", "a\n1\n1e200\n", 2, "a"),
-            ("t.csv", "a\n1\n\n3\n", None, "a"),
-            ("t.csv", '"a\nb",c\n1,2\n', None, ""),
-            ("t.csv", b"a\n\xff\xfe\n", 1, "a"),
-            ("t.parquet", b"not parquet at all", None, ""),
-            ("t.npy", b"\x93NUMPY junk", None, ""),
-            ("t.xls", "a", None, ""),
-        ],
-    )
-    def test_files(self, tmp_path, name, content, row, column):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        with raises(DataError, file=path.as_posix(), row=row, column=column):
-            read(path)
-
-    @pytest.mark.parametrize("name", ["no.csv", "d.csv", "d"])
-    def test_missing_file_and_folder(self, tmp_path, name):
-        if name != "no.csv":
-            (tmp_path / name).mkdir()
-        with raises(DataError, file=name):
-            open_table(tmp_path / name)
-
     @pytest.mark.parametrize(
         ("options", "row", "column"),
         [
@@ -209,15 +170,10 @@ class TestBadInput:
             with raises(DataError, row=row, column=column):
                 read(files / name, **options)
 
-    def test_no_pickle(self, tmp_path):
-        np.save(tmp_path / "t.npy", np.array([[object()]], dtype=object), allow_pickle=True)
-        with raises(DataError, "cannot be read as NPY", file="t.npy"):
-            open_table(tmp_path / "t.npy")
-
-    @pytest.mark.parametrize("array", [np.zeros(3), np.zeros((2, 2, 2)), np.array([["a"]])])
-    def test_arrays_of_another_shape(self, tmp_path, array):
-        np.save(tmp_path / "t.npy", array)
-        with raises(DataError, "2-D", file="t.npy"):
+    @pytest.mark.parametrize("array", [np.zeros(3), np.zeros((2, 2, 2)), [["a"]], [[object()]]])
+    def test_arrays_of_another_shape_or_type(self, tmp_path, array):
+        np.save(tmp_path / "t.npy", array)  # objects as a pickle
+        with raises(DataError, file="t.npy"):
             open_table(tmp_path / "t.npy")
 
     @pytest.mark.parametrize("damage", ["encrypted", "unknown method", "not deflated"])

@@ -563,11 +563,6 @@ class TestCheck:
         again = sites.apply_schema(path, schema, copy, changes)
         assert again.n_outside["x"] == done.n_outside["x"] - 1
 
-    def test_an_empty_file_is_an_error(self, tmp_path, schema):
-        (tmp_path / "x.csv").write_text("age,sex\n")
-        with raises(DataError, "no rows", file="x.csv"):
-            sites.check_file(tmp_path / "x.csv", schema)
-
 
 START = datetime.datetime(1931, 1, 1)
 
@@ -694,10 +689,6 @@ class TestApply:
         with raises(DataError, file="y.parquet", parameter="replace"):
             sites.apply_schema(folder / "bern.csv", schema, tmp_path / "y.parquet", replace=False)
         assert (tmp_path / "y.parquet").read_text() == "old"
-        (tmp_path / "x.csv").write_text("age,sex\n")
-        with raises(DataError, "no rows", file="x.csv"):
-            sites.apply_schema(tmp_path / "x.csv", Schema((Column("age"),)), tmp_path / "z.parquet")
-        assert not (tmp_path / "z.parquet").exists()
 
     def test_memory_does_not_grow_with_the_file(self, tmp_path):
         """A batch at a time is written: as many row groups as batches."""
