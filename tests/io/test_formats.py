@@ -17,7 +17,7 @@ from fedjigsaw.io import _codec, formats
 from fedjigsaw.io.formats import ModelFile, Score, SummaryFile, decode, encode, load, load_any, save
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.privacy import Privacy
-from raising import raises
+from raising import check_place, raises
 
 COLUMNS = ("age", "dose")
 SCALER = Scaler(COLUMNS, np.array([40.0, 2.0]), np.array([10.0, 0.5]))
@@ -188,8 +188,9 @@ BROKEN = [
 @pytest.mark.parametrize(("content", "told"), BROKEN, ids=range(len(BROKEN)))
 def test_a_file_that_is_not_in_order_is_refused_by_name(content, told, tmp_path):
     (tmp_path / "a.summary").write_bytes(content)
-    with raises(MessageError, told, file="a.summary"):
+    with raises(MessageError, told) as caught:
         load_any(tmp_path / "a.summary")
+    check_place(caught.value, tmp_path / "a.summary")
 
 
 def test_kinds_are_not_mixed_up(tmp_path):
