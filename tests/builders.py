@@ -6,6 +6,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from fedjigsaw import Summary
+from fedjigsaw.io.tables import open_table
 
 
 def blobs(rng, *, n_clients=4, k=5, d=2, per_cluster=20, width=1.0):
@@ -36,3 +37,15 @@ def write_table(path, **columns):
     else:
         pa.csv.write_csv(pa.table(columns), path)
     return path
+
+
+def write(path, content):
+    """Write a file of bytes or of a text."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def read(path, **options):
+    """All rows of a table."""
+    table = open_table(path, **options)
+    return np.concatenate([batch.rows for batch in table.batches()]).tolist()

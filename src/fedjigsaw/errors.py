@@ -31,6 +31,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
+from typing import Any
 
 __all__ = [
     "BudgetError",
@@ -89,9 +90,9 @@ class FedJigsawError(Exception):
     Attributes
     ----------
     parameter, file, column : str
-        Names of what the error is about; empty where there is none.
+        Names of what the error is about, the first of several; empty where there is none.
     row : int or None
-        The first row that it is about, as its text counts them.
+        The first row that it is about, as its text counts them; a line, where that counts lines.
     """
 
     exit_code = 1
@@ -106,6 +107,18 @@ class FedJigsawError(Exception):
     ) -> None:
         super().__init__(*(shorten(a, MAX_TEXT) if isinstance(a, str) else a for a in args))
         self.parameter, self.file, self.column, self.row = parameter, str(file), column, row
+
+    @property
+    def subject(self) -> dict[str, Any]:
+        """What the error is about, as keywords of another error; only what is known.
+
+        Examples
+        --------
+        >>> DataError("a.csv, row 3, is too long.", file="a.csv", row=3).subject
+        {'file': 'a.csv', 'row': 3}
+        """
+        named = {name: getattr(self, name) for name in ("parameter", "file", "column", "row")}
+        return {name: value for name, value in named.items() if value not in ("", None)}
 
 
 class ParameterError(FedJigsawError, ValueError):
@@ -352,6 +365,31 @@ def invalid(what: str, whom: str, allowed: str, got: object, advice: str = "") -
     """
     sentence = f"{what} of {whom} must be {allowed}; got {shorten(got, MAX_VALUE)}."
     return f"{sentence} {advice}" if advice else sentence
+
+
+@contextmanager
+def about(*, file: object = "", column: str = "") -> Iterator[None]:
+    """Let errors of the block name the file and the column, unless they name others."""
+    try:
+        yield
+    except FedJigsawError as error:
+        error.file, error.column = error.file or str(file), error.column or column
+        raise
+
+
+def error_at(
+    file: object, what: str, *, row: int | None = None, column: str = "", parameter: str = ""
+) -> DataError:
+    """Return an error about a place in a file, with which its text begins.
+
+    Examples
+    --------
+    >>> error_at("a.csv", ": 'x' is no number.", row=3, column="age")
+    DataError("a.csv, row 3, column 'age': 'x' is no number.")
+    """
+    places = (f"row {row}" if row else "", f"column {column!r}" if column else "")
+    text = ", ".join(filter(None, (str(file), *places)))
+    return DataError(f"{text}{what}", parameter=parameter, file=file, column=column, row=row)
 
 
 def shorten(value: object, limit: int) -> str:

@@ -905,12 +905,10 @@ class FederatedClusterer(
         """Return a fitted estimator with the model of a file, which was read from a path."""
         from fedjigsaw.io import formats
 
-        try:
+        with formats.errors_in(path):
             if not len(file.model.centers):
                 raise ParameterError("The model has no centers, so that it cannot label rows")
             made = cls.from_settings(dict(file.model.params))
-        except ParameterError as error:
-            raise formats.error_in(path, error) from error
         columns = file.columns if file.encoding is None else file.encoding.sources
         made._file, made._privacy = file, file.privacy
         made._clients_column, made._profile = file.clients_column, None

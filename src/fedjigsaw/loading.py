@@ -3,7 +3,6 @@
 import os
 from typing import TYPE_CHECKING
 
-from fedjigsaw.errors import ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.methods import find_for_rows
@@ -51,8 +50,6 @@ def load(path: str | os.PathLike[str]) -> "FederatedClusterer":
     """
     place = check_path(path, "load")
     file = formats.load(place, ModelFile)
-    try:
+    with formats.errors_in(place):
         cls: type[FederatedClusterer] = find_for_rows(file.model.method).cls
-    except ParameterError as error:
-        raise formats.error_in(place, error) from error
     return cls.of_file(file, place)

@@ -36,6 +36,8 @@ def test_json_does_not(headless):
     assert done.exit_code == line["exit_code"] == DataError.exit_code
     assert (line["site"], line["level"], line["event"]) == ("bern", "error", "ended")
     assert line["exception"] == "DataError"
+    assert line["file"].endswith("a.csv")
+    assert "column" not in line
     assert CELL not in done.output
     assert "--check-config" in line["message"]
 

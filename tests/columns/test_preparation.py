@@ -19,6 +19,7 @@ from fedjigsaw.errors import DataError, MessageError, OutsideRangeWarning, Param
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.privacy.guard import Guard
+from raising import raises
 
 SCHEMA = Schema(
     (
@@ -216,13 +217,7 @@ def test_a_bad_value_is_named_with_file_row_and_column(tmp_path, column, value):
     frame = make(20, 1).astype(object)
     frame.loc[2, column] = value
     frame.to_csv(tmp_path / "bern.csv", index=False)
-    with pytest.raises(DataError, match=f"bern.csv, row 3, column '{column}': '?{value}"):
-        sites.measure(tmp_path / "bern.csv", schema=SCHEMA)
-
-
-def test_a_file_that_lacks_a_column_is_refused(tmp_path):
-    make(20, 1).drop(columns="dose").to_csv(tmp_path / "bern.csv", index=False)
-    with pytest.raises(DataError, match="'dose'"):
+    with raises(DataError, str(value), file="bern.csv", row=3, column=column):
         sites.measure(tmp_path / "bern.csv", schema=SCHEMA)
 
 
@@ -308,17 +303,17 @@ def test_a_category_of_floats_is_read_value_by_value(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "told", "column"),
     [
-        ({"sizes": [10**6, 10**6], "means": [100.0, 200.0]}, "2,000,000 values"),
-        ({"shift": 5.0}, "mean"),
-        ({"stretch": 3.0}, "spread"),
-        ({"share": ("sex: male", 5.0)}, "share"),
-        ({"share": ("sex: male", 0.9)}, "shares"),
-        ({"share": ("age: (missing)", -3.0)}, "share"),
+        ({"sizes": [10**6, 10**6], "means": [100.0, 200.0]}, "2,000,000 values", "lab"),
+        ({"shift": 5.0}, "mean", "lab"),
+        ({"stretch": 3.0}, "spread", "lab"),
+        ({"share": ("sex: male", 5.0)}, "share", "sex"),
+        ({"share": ("sex: male", 0.9)}, "shares", "sex"),
+        ({"share": ("age: (missing)", -3.0)}, "share", "age"),
     ],
 )
-def test_statistics_that_contradict_themselves_name_their_site(paths, change, told):
+def test_statistics_that_contradict_themselves_name_their_site(paths, change, told, column):
     """Otherwise one site could move quantiles anywhere, without a word."""
     stats = {name: sites.measure(path, schema=SCHEMA) for name, path in paths.items()}
     lie = stats["bern"]
@@ -332,14 +327,14 @@ def test_statistics_that_contradict_themselves_name_their_site(paths, change, to
         name, share = change["share"]
         mean[lie.columns.index(name)] = share
     stats["bern"] = replace(lie, mean=mean, sketches={"lab": changed})
-    with pytest.raises(MessageError, match=f"of client 'bern': .*{told}"):
+    with raises(MessageError, told, file="bern", column=column):
         sites.common_scaler(stats, schema=SCHEMA)
 
 
 def test_a_huge_fill_is_an_error_of_the_file(paths):
     content = prepare(paths).encoding.to_dict()
     content["fitted"]["age"]["fill"] = 10**400
-    with pytest.raises(ParameterError, match="fill of column 'age'"):
+    with raises(ParameterError, "fill", column="age"):
         Encoding.from_dict(content)
 
 
@@ -356,7 +351,7 @@ def test_a_list_of_very_many_parts_is_not_searched():
 
     sex = Column("sex", "category", categories=("f", "m"))
     fitted = {"sex": {"parts": [Part("x")] * 1000}}
-    with pytest.raises(ParameterError, match="parts of column 'sex' must be some of"):
+    with raises(ParameterError, "parts", column="sex"):
         Encoding.from_dict({"schema": Schema((sex,)).to_dict(), "fitted": fitted})
     assert Part.n_compared < 10
 

@@ -9,6 +9,7 @@ from fedjigsaw.errors import DataError
 from fedjigsaw.io.atomic import open_whole, remove_unfinished, write_whole
 from fedjigsaw.io.formats import save
 from fedjigsaw.io.tables import from_array
+from raising import raises
 
 
 def test_writes_and_replaces(tmp_path):
@@ -71,7 +72,7 @@ def test_a_failure_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
         raise OSError(28, "disk full")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(DataError, match=r"Cannot write .*a.txt: disk full"):
+    with raises(DataError, "disk full", file="a.txt"):
         write_whole(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
@@ -88,7 +89,7 @@ def test_an_error_while_writing_leaves_the_old_file_and_no_litter(tmp_path):
 
 @pytest.mark.parametrize("place", [".", "no/folder/a.txt"])
 def test_a_place_that_cannot_be_written(tmp_path, place):
-    with pytest.raises(DataError, match="Cannot write|is a folder; give a file"):
+    with raises(DataError, file=str(tmp_path / place)):
         write_whole(tmp_path / place, b"new")
     assert not list(tmp_path.iterdir())
 
@@ -101,7 +102,7 @@ def test_a_file_that_appeared_meanwhile_is_kept(tmp_path):
             file.write(b"late")
             write_whole(path, b"early")
 
-    with pytest.raises(DataError, match="result already exists"):
+    with raises(DataError, file="result", parameter="replace"):
         write_late()
     assert path.read_bytes() == b"early"
     assert list(tmp_path.iterdir()) == [path]
@@ -113,14 +114,14 @@ def test_a_file_system_without_links(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "link", refuse)
     write_whole(tmp_path / "a", b"one", replace=False)
-    with pytest.raises(DataError, match="already exists"):
+    with raises(DataError, file="a", parameter="replace"):
         write_whole(tmp_path / "a", b"two", replace=False)
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"one"]
 
 
 def test_a_pipe_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(DataError, match="pipe is a pipe or a device"):
+    with raises(DataError, file="pipe"):
         write_whole(tmp_path / "pipe", b"new")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 

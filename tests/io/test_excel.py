@@ -3,14 +3,15 @@
 import zipfile
 from datetime import date, datetime
 
-import numpy as np
 import pytest
 
+from builders import read
 from fedjigsaw import sites
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError, HiddenCellsWarning
 from fedjigsaw.io import excel
 from fedjigsaw.io.tables import open_table
+from raising import raises
 
 openpyxl = pytest.importorskip("openpyxl")
 ENTITIES = ['<!ENTITY z0 "zzzzzzzzzz">', *(f'<!ENTITY z{j} "{f"&z{j - 1};" * 10}">' for j in range(1, 10))]  # fmt: skip
@@ -41,11 +42,6 @@ def rewrite(path, change):
     return changed
 
 
-def read(path, **options):
-    table = open_table(path, **options)
-    return np.concatenate([batch.rows for batch in table.batches()]).tolist()
-
-
 def texts(path, *names):
     """The columns as the reader gives them."""
     (batch,) = open_table(path).reader.batches(names)
@@ -62,7 +58,7 @@ def test_numbers(save):
 def test_formulas_without_saved_values_are_an_error(save):
     """As other programs than Excel write them: the column would be read as empty."""
     formulas = [[i, f"=A{i + 2}*10"] for i in range(20)]
-    with pytest.raises(DataError, match="t.xlsx, column 'b'"):
+    with raises(DataError, "formulas", file="t.xlsx", column="b"):
         open_table(save(["a", "b"], *formulas))
     assert texts(save(["a", "b"], [1, None], [2, None]), "b") == [["", ""]]
 
@@ -100,15 +96,14 @@ def test_texts_that_can_be_read_in_two_ways_are_refused_and_cells_of_numbers_are
     monkeypatch.setattr(excel, "SAMPLE", 4)
     numbers = [[7.123, 980]] * n_above
     path = save(["x", "y"], *numbers, ["1.234", 1.5], ["980", 7.47], ["7.470", 3])
-    with pytest.raises(DataError, match=f"row {n_above + 1}, column 'x': .*1.234 or 1234") as error:
+    place = {"file": "t.xlsx", "row": n_above + 1, "column": "x"}
+    with raises(DataError, "1.234 or 1234", parameter="decimal", **place):
         read(path)
-    assert error.value.parameter == "decimal"
     assert read(path, decimal=".")[n_above:] == [[1.234, 1.5], [980, 7.47], [7.47, 3]]
     path = save(["x", "y"], *numbers, [1.234, "1,5"], [1234, "2,5"])
     if n_above:
-        with pytest.raises(DataError) as error:
+        with raises(DataError, file="t.xlsx", parameter="decimal"):
             read(path, columns=["x"])
-        assert error.value.parameter == "decimal"
     assert read(path, decimal=",")[-2:] == [[1.234, 1.5], [1234, 2.5]]
 
 
@@ -133,10 +128,8 @@ def test_the_first_visible_sheet_is_read_and_told(save):
 @pytest.mark.parametrize("rows", [[], [["Ward 3"], ["of", "Bern"]], [["field", "age"]]])
 def test_errors_name_the_other_sheets_and_what_to_do(save, rows):
     path = save(*rows, data="visible")
-    with pytest.raises(DataError) as error:
+    with raises(DataError, "sheet 'first', not 'data'.*move that to the front", file="t.xlsx"):
         sites.propose_schema(path)
-    assert "sheet 'first', not 'data'" in str(error.value)
-    assert "move that to the front" in str(error.value)
 
 
 @pytest.mark.parametrize("place", [0, 1])
@@ -170,14 +163,13 @@ class TestMergedCells:
         ("block", "column"), [("B3:B6", "b"), ("A3:B3", "b"), ("B4:C5", "b"), ("C20:C25", "c")]
     )
     def test_they_are_an_error_that_names_them(self, merge, block, column):
-        words = rf"t.xlsx, column '{column}': the cells {block} are merged, .*Unmerge them"
-        with pytest.raises(DataError, match=words):
+        with raises(DataError, f"{block} are merged", file="t.xlsx", column=column):
             read(merge(block))
 
     def test_rows_are_those_of_the_sheet_in_each_batch(self, merge, monkeypatch):
         monkeypatch.setattr(excel, "BATCH", 4)
         monkeypatch.setattr(excel, "CHUNK", 50)
-        with pytest.raises(DataError, match="the cells B14:B15 are merged"):
+        with raises(DataError, "B14:B15 are merged", file="t.xlsx", column="b"):
             read(merge("A1:C1", "B14:B15", above=1), drop_missing=True)
 
     @pytest.mark.parametrize("names", [["sex", "ward"], ["sex", None, "age"], ["Report of 2024"]])
@@ -188,7 +180,7 @@ class TestMergedCells:
         for block in blocks:
             book.active.merge_cells(block)
         book.save(path)
-        with pytest.raises(DataError, match=f"{blocks[0]} are merged"):  # fmt: skip
+        with raises(DataError, f"{blocks[0]} are merged", file="t.xlsx"):
             open_table(path)
 
     def test_names_that_are_merged_with_empty_columns_do_no_harm(self, merge):
@@ -207,14 +199,14 @@ class TestMergedCells:
     ],
 )
 def test_a_title_above_the_names_is_told_with_its_row(save, title, names, row):
-    with pytest.raises(DataError, match=f"row {row}"):
+    with raises(DataError, f"row {row}", file="t.xlsx"):
         open_table(save(*title, names, *[[60 + i, 25.5] for i in range(9)]))
 
 
 def test_empty_rows_and_columns(save):
     path = save([], ["a", "b", None, None], [1, 2], [None, None], [3, 4], [None], ["", None])
     assert open_table(path).columns == ("a", "b")
-    with pytest.raises(DataError, match="missing values: 1 in 'a', 1 in 'b'"):
+    with raises(DataError, "1 in 'b'", file="t.xlsx", column="a", parameter="drop_missing"):
         read(path)
     assert read(path, drop_missing=True) == [[1, 2], [3, 4]]
 
@@ -224,26 +216,26 @@ def test_batches_add_up(save, monkeypatch):
     monkeypatch.setattr(excel, "SAMPLE", 3)
     path = save(["a", "b"], *([j, j / 7] for j in range(30)), [5, "x"])
     assert read(path, columns=["a"]) == [[j] for j in [*range(30), 5]]
-    with pytest.raises(DataError, match="t.xlsx, row 31, column 'b': 'x'"):
+    with raises(DataError, file="t.xlsx", row=31, column="b"):
         read(path)
 
 
 class TestBadInput:
     @pytest.mark.parametrize(
-        ("rows", "words"),
+        ("rows", "words", "row", "column"),
         [
-            ([], "t.xlsx"),
-            ([["a", "b"]], "no rows"),
-            ([["a", "a"], [1, 2]], "'a'"),
-            ([[61.26, 24.35], [1.5, 2]], "header"),
-            ([[date(2024, 12, 31), "x"], [1.5, 2]], "header"),
-            ([[None, "a", None, "b"], [1, 2, 3, 4]], "1, 3"),
-            ([["Patients of Bern"], ["age", "dose"], [1, 2]], "t.xlsx, row 1"),
-            ([["a", "b"], [1, 2], [1, "oops"]], "t.xlsx, row 2, column 'b': 'oops'"),
+            ([], "empty", None, ""),
+            ([["a", "b"]], "no rows", None, ""),
+            ([["a", "a"], [1, 2]], "several", None, "a"),
+            ([[61.26, 24.35], [1.5, 2]], "header", None, ""),
+            ([[date(2024, 12, 31), "x"], [1.5, 2]], "header", None, ""),
+            ([[None, "a", None, "b"], [1, 2, 3, 4]], "1, 3", None, ""),
+            ([["Patients of Bern"], ["age", "dose"], [1, 2]], "without a name", 1, ""),
+            ([["a", "b"], [1, 2], [1, "oops"]], "oops", 2, "b"),
         ],
-    )  # fmt: skip
-    def test_sheets(self, save, rows, words):
-        with pytest.raises(DataError, match=words):
+    )
+    def test_sheets(self, save, rows, words, row, column):
+        with raises(DataError, words, file="t.xlsx", row=row, column=column):
             read(save(*rows))
 
     @pytest.mark.slow
@@ -260,31 +252,20 @@ class TestBadInput:
             assert old in data or "sheet1" not in name
             return data.replace(old, new).replace(b't="n"><v>x', b't="str"><v>x')
 
-        with pytest.raises(DataError, match="x.xlsx cannot be read .*more than"):
+        with raises(DataError, "more than", file="x.xlsx"):
             read(rewrite(save(["a"], [7]), change))
-
-    @pytest.mark.parametrize("content", [b"PK junk", b"a;b\n1;2\n"])
-    def test_other_files(self, tmp_path, content):
-        (tmp_path / "t.xlsx").write_bytes(content)
-        with pytest.raises(DataError, match="t.xlsx cannot be read as XLSX"):
-            open_table(tmp_path / "t.xlsx")
 
     def test_other_archives(self, tmp_path):
         with zipfile.ZipFile(tmp_path / "t.xlsx", "w") as file:
             file.writestr("a.txt", "a")
-        with pytest.raises(DataError, match="t.xlsx cannot be read as XLSX"):
+        with raises(DataError, "cannot be read as XLSX", file="t.xlsx"):
             open_table(tmp_path / "t.xlsx")
-
-    def test_a_part_that_unpacks_to_too_much(self, save, monkeypatch):
-        path = save(["a"], [1])
-        monkeypatch.setattr(excel, "MAX_TEXTS", 10)
-        with pytest.raises(DataError, match="bytes"):
-            open_table(path)
 
     @pytest.mark.parametrize(
         ("part", "limit"),
         [
             ("xl/styles.xml", "MAX_TREE"),
+            ("xl/styles.xml", "MAX_TEXTS"),
             ("xl/workbook.xml", "MAX_TREE"),
             ("xl/worksheets/sheet1.xml", "MAX_BYTES"),
         ],
@@ -297,7 +278,7 @@ class TestBadInput:
         path = rewrite(save(["a"], [1]), fill)
         assert path.stat().st_size < 2**14
         monkeypatch.setattr(excel, limit, 2**20)
-        with pytest.raises(DataError, match=f"'{part}'"):
+        with raises(DataError, f"'{part}'", file="x.xlsx"):
             open_table(path)
 
     @pytest.mark.slow
@@ -307,7 +288,7 @@ class TestBadInput:
             data = data.replace(b"<v>1</v>", b"<v>&z9;</v>")
             return padding + BOMB + data if "sheet1" in name else data
 
-        with pytest.raises(DataError, match="x.xlsx"):
+        with raises(DataError, file="x.xlsx"):
             open_table(rewrite(save(["a"], [1]), change))
 
 
@@ -316,5 +297,5 @@ class TestBadInput:
 @pytest.mark.parametrize("n", [20, 2046, 2047, 2048, 5000])  # 2048 rows are seen at first
 def test_a_total_or_a_note_below_the_rows_is_refused(save, n, last):
     rows = [["id", "x", "y"], *[[f"A{i}", i, 1.5] for i in range(n)], last]
-    with pytest.raises(DataError, match=f"'{last[0]}' in column 'id'"):
+    with raises(DataError, last[0], file="t.xlsx", column="id"):
         read(save(*rows), columns=["x"])

@@ -7,6 +7,7 @@ import pytest
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import by_client, readers
 from fedjigsaw.io.tables import open_file
+from raising import raises
 
 MEGABYTE = 2**20
 
@@ -61,8 +62,7 @@ def test_nor_does_it_as_the_name_of_a_client(tmp_path):
 def test_a_page_that_unpacks_to_too_much_is_refused(tmp_path):
     columns = {"s": ["x" * 4 * MEGABYTE, "y"]}
     path = save(tmp_path / "t.parquet", columns, use_dictionary=False)
-    message = r"t.parquet cannot be read: a row group needs 4,194,\d+ bytes.* without compression"
-    with pytest.raises(DataError, match=message):
+    with raises(DataError, r"a row group needs 4,194,\d+ bytes", file="t.parquet"):
         open_file(path)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.rows import append_row, read_rows, write_rows
+from raising import raises
 
 ROWS = [{"cell": "s1", "nmi": 0.1 + 0.2}, {"cell": "Zürich\n", "nmi": None}]
 
@@ -34,7 +35,7 @@ def test_a_torn_last_line_is_skipped_or_an_error(tmp_path: Path, rest: str):
     with path.open("a") as file:
         file.write(rest)
     assert read_rows(path) == ROWS
-    with pytest.raises(DataError, match=r"rows\.jsonl, line 3,"):
+    with raises(DataError, file="rows.jsonl", row=3):
         read_rows(path, allow_torn=False)
 
 
@@ -42,12 +43,12 @@ def test_a_torn_last_line_is_skipped_or_an_error(tmp_path: Path, rest: str):
 def test_a_bad_line_is_named_by_file_and_number(tmp_path: Path, line: bytes):
     path = tmp_path / "rows.jsonl"
     path.write_bytes(json.dumps(ROWS[0]).encode() + b"\n" + line + b"\n")
-    with pytest.raises(DataError, match=r"rows\.jsonl, line 2,"):
+    with raises(DataError, file="rows.jsonl", row=2):
         read_rows(path)
 
 
 def test_a_folder_can_be_neither_read_nor_written(tmp_path: Path):
-    with pytest.raises(DataError, match="is a folder; give a file"):
+    with raises(DataError, file=str(tmp_path)):
         read_rows(tmp_path)
-    with pytest.raises(DataError, match="is a folder; give a file"):
+    with raises(DataError, file=str(tmp_path)):
         append_row(tmp_path, ROWS[0])

@@ -10,6 +10,7 @@ from fedjigsaw.columns.scaling import Stats, merge
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import readers
 from fedjigsaw.io.tables import open_table
+from raising import raises
 
 ROWS = np.array([[1.0, 2.5], [3.0, -4.0], [5.5, 6.0]])
 CSV = "id,a,b\nx,1,2.5\ny,3,-4\nz,5.5,6\n"
@@ -117,7 +118,7 @@ class TestMissing:
 
     def test_are_counted_per_column(self, tmp_path):
         (tmp_path / "t.csv").write_text(self.TEXT)
-        with pytest.raises(DataError, match="t.csv .*2 in 'a', 1 in 'b'"):
+        with raises(DataError, "2 in 'a', 1 in 'b'", file="t.csv", column="a"):
             read(tmp_path / "t.csv")
 
     def test_can_be_dropped(self, tmp_path):
@@ -130,13 +131,13 @@ class TestMissing:
         pa.parquet.write_table(pa.table({"a": [1.0, None, float("nan")]}), tmp_path / "t.parquet")
         np.save(tmp_path / "t.npy", np.array([[1.0], [np.nan], [np.nan]]))
         for name in ("t.parquet", "t.npy"):
-            with pytest.raises(DataError, match="2 in"):
+            with raises(DataError, "2 in", file=name, parameter="drop_missing"):
                 read(tmp_path / name)
             assert read(tmp_path / name, drop_missing=True).tolist() == [[1.0]]
 
     def test_all_rows(self, tmp_path):
         (tmp_path / "t.csv").write_text("a,b\n,1\n,2\n")
-        with pytest.raises(DataError, match="missing values"):
+        with raises(DataError, file="t.csv", column="a", parameter="columns"):
             read(tmp_path / "t.csv", drop_missing=True)
 
 
@@ -153,70 +154,26 @@ class TestSample:
 
 
 class TestBadInput:
-    def test_an_empty_first_sheet_has_a_remedy(self, tmp_path):
-        with pd.ExcelWriter(tmp_path / "t.xlsx") as book:
-            pd.DataFrame(columns=["a"]).to_excel(book, sheet_name="Notes", index=False)
-            pd.DataFrame({"a": [1.0]}).to_excel(book, sheet_name="Data", index=False)
-        with pytest.raises(DataError, match="another sheet"):
-            read(tmp_path / "t.xlsx")
-
     @pytest.mark.parametrize(
-        ("name", "content", "told"),
+        ("options", "row", "column"),
         [
-            ("t.csv", "", "t.csv"),
-            ("t.csv", "a,b\n", "no rows"),
-            ("t.csv", "a,a\n1,2\n", "'a'"),
-            ("t.csv", "a,b\n1,2\n3\n", "row 2"),
-            ("t.csv", "a,b\n1,2\n3,four\n", "t.csv, row 2, column 'b': 'four'"),
-            ("t.csv", "a\n1\ninf\n", "row 2, column 'a'"),
-            ("t.csv", "a\n1\n2\n1_000\n", "row 3, column 'a'"),
-            ("t.csv", "a\n1\n1e200\n", "row 2, column 'a'"),
-            ("t.csv", "a\n1\n\n3\n", "1 in 'a'"),
-            ("t.csv", '"a\nb",c\n1,2\n', "t.csv"),
-            ("t.csv", b"a\n\xff\xfe\n", "t.csv"),
-            ("t.parquet", b"not parquet at all", "t.parquet"),
-            ("t.npy", b"\x93NUMPY junk", "t.npy"),
-            ("t.xls", "a", "t.xls"),
+            ({"columns": ["a", "c", "d"]}, None, "c"),
+            ({"columns": ["a", "a"]}, None, "a"),
+            ({"columns": []}, None, ""),
+            ({"columns": ["id"]}, 1, "id"),
+            ({"id_column": "nr"}, None, "nr"),
+            ({"id_column": ["id", "id"]}, None, "id"),
         ],
     )
-    def test_files(self, tmp_path, name, content, told):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        with pytest.raises(DataError, match=told):
-            read(path)
-
-    @pytest.mark.parametrize("name", ["no.csv", "d.csv", "d"])
-    def test_missing_file_and_folder(self, tmp_path, name):
-        if name != "no.csv":
-            (tmp_path / name).mkdir()
-        with pytest.raises(DataError, match=name):
-            open_table(tmp_path / name)
-
-    @pytest.mark.parametrize(
-        ("options", "told"),
-        [
-            ({"columns": ["a", "c", "d"]}, "'c', 'd'"),
-            ({"columns": ["a", "a"]}, "'a'"),
-            ({"columns": []}, "No columns"),
-            ({"columns": ["id"]}, "row 1, column 'id': 'x'"),
-            ({"id_column": "nr"}, "'nr'"),
-            ({"id_column": ["id", "id"]}, "'id'"),
-        ],
-    )
-    def test_columns(self, files, options, told):
+    def test_columns(self, files, options, row, column):
         for name in ("t.csv", "t.parquet"):
-            with pytest.raises(DataError, match=told):
+            with raises(DataError, row=row, column=column):
                 read(files / name, **options)
 
-    def test_no_pickle(self, tmp_path):
-        np.save(tmp_path / "t.npy", np.array([[object()]], dtype=object), allow_pickle=True)
-        with pytest.raises(DataError, match="cannot be read as NPY"):
-            open_table(tmp_path / "t.npy")
-
-    @pytest.mark.parametrize("array", [np.zeros(3), np.zeros((2, 2, 2)), np.array([["a"]])])
-    def test_arrays_of_another_shape(self, tmp_path, array):
-        np.save(tmp_path / "t.npy", array)
-        with pytest.raises(DataError, match="2-D"):
+    @pytest.mark.parametrize("array", [np.zeros(3), np.zeros((2, 2, 2)), [["a"]], [[object()]]])
+    def test_arrays_of_another_shape_or_type(self, tmp_path, array):
+        np.save(tmp_path / "t.npy", array)  # objects as a pickle
+        with raises(DataError, file="t.npy"):
             open_table(tmp_path / "t.npy")
 
     @pytest.mark.parametrize("damage", ["encrypted", "unknown method", "not deflated"])
@@ -233,7 +190,7 @@ class TestBadInput:
             start = local + 30 + content[local + 26] + content[local + 28]
             content[start : start + 20] = b"\xff" * 20
         path.write_bytes(content)
-        with pytest.raises(DataError, match="cannot be read as XLSX"):
+        with raises(DataError, "cannot be read as XLSX", file="t.xlsx"):
             open_table(path)
 
     @pytest.mark.parametrize(
@@ -243,7 +200,7 @@ class TestBadInput:
         header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}}}\n".encode()
         start = b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little")
         (tmp_path / "t.npy").write_bytes(start + header + bytes(800))
-        with pytest.raises(DataError, match="cannot be read as NPY"):
+        with raises(DataError, "cannot be read as NPY", file="t.npy"):
             open_table(tmp_path / "t.npy")
 
 
@@ -270,10 +227,10 @@ class TestManyColumns:
 
     def test_a_repeated_name_is_still_found(self, tmp_path):
         (tmp_path / "t.csv").write_text("a,b,a\n1,2,3\n")
-        with pytest.raises(DataError, match="several columns named 'a'"):
+        with raises(DataError, file="t.csv", column="a"):
             open_table(tmp_path / "t.csv")
         np.save(tmp_path / "t.npy", ROWS)
-        with pytest.raises(DataError, match="Column 'x0' is selected twice"):
+        with raises(DataError, column="x0"):
             open_table(tmp_path / "t.npy", columns=["x0", "x1", "x0"])
 
 

@@ -3,29 +3,20 @@
 import codecs
 import gzip
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from builders import read, write
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.columns.text import TextFormat
 from fedjigsaw.errors import DataError
 from fedjigsaw.io import text_files
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.sites import measure, propose_schema
+from raising import raises
 
 NONE = ""
-
-
-def write(path, content):
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return path
-
-
-def read(path, **options):
-    table = open_table(path, **options)
-    return np.concatenate([batch.rows for batch in table.batches()]).tolist()
 
 
 # content, columns, rows, decimal sign, thousands, told
@@ -76,7 +67,7 @@ def test_detection(tmp_path, name):
     content, columns, rows, decimal, thousands, told = FILES[name]
     path = write(tmp_path / "t.csv", content)
     if rows is DataError:
-        with pytest.raises(DataError, match="printable"):
+        with raises(DataError, "printable", file="t.csv"):
             open_table(path)
         return
     table = open_table(path)
@@ -187,7 +178,7 @@ class TestHeader:
         ],
     )
     def test_first_lines_that_look_like_data_are_refused_unseen(self, tmp_path, content):
-        with pytest.raises(DataError, match="no header line") as caught:
+        with raises(DataError, "no header line", file="t.csv") as caught:
             open_table(write(tmp_path / "t.csv", content))
         for part in content.split("\n")[0].replace(";", ",").split(","):
             assert part not in str(caught.value).replace(str(tmp_path), "").split()
@@ -195,7 +186,7 @@ class TestHeader:
 
     def test_the_place_of_what_looks_like_data_is_told(self, tmp_path):
         path = write(tmp_path / "t.csv", "age,bmi,2024\n61,27.5,1\n58,30.2,0\n")
-        with pytest.raises(DataError, match="column 3"):
+        with raises(DataError, "column 3", file="t.csv"):
             open_table(path)
 
     @pytest.mark.parametrize(
@@ -219,79 +210,59 @@ class TestHeader:
     def test_other_names_are_kept(self, tmp_path, content, columns):
         assert open_table(write(tmp_path / "t.csv", content)).reader.names == columns
 
-    def test_several_columns_without_a_name(self, tmp_path):
-        with pytest.raises(DataError, match="t.csv .*1, 3"):
-            open_table(write(tmp_path / "t.csv", ",a,\n1,2,3\n"))
-
 
 class TestBadInput:
     LONG = "2" * 3_000_000
     BAD = (
-        (
-            "a;b\n1.5;x\n2;1,5\n3;7,5\n",
-            "'1.5' in row 1, column 'a', and '1,5' in row 2, column 'b'",
-        ),
-        ("a;b\n1.5;1\n1,5;1\n", "'1.5' in row 1, column 'a', and '1,5' in row 2, column 'a'"),
-        ('a;b\n"1,234,567";1\n1,5;1\n', "'1,234,567' in row 1, column 'a', and '1,5' in row 2"),
-        ("a,b\n1,2\n3,4,5\n", "t.csv, row 2"),
-        (b"a,b\n1,2\x00\n", "NUL"),
-        ("a,b\n1,2\n".encode("utf-16-le"), "t.csv"),
-        (b"\xff\xfea", "t.csv"),
-        (codecs.BOM_UTF8 + b"a\n\xff\n", "UTF-8"),
-        (b"PK\x03\x04 and so on", "Excel"),
-        (gzip.compress(b"a,b\n1,2\n", mtime=0), "t.csv.gz"),
-        (b"\n\n", "t.csv is empty"),
-        ("a;b\n1,5;1\nx;1\n", "row 2, column 'a': 'x'"),
-        ('a,b\n1,"2\n3"\n' + "3,4\n" * 9, "row 1, column 'b': '2', and more lines"),
-        ('a,b\n5,6\n1,"2\n' + "3,4\n" * 600_000 + '3,"\n3,4\n', "line 3: a quotation mark"),
-        (f"a,b\n1,{LONG}\n", "t.csv: row 1"),
-        (f"a,b\n1,ü{LONG}\n".encode("cp1252"), "t.csv: row 1"),
-        (f"a,{LONG}\n1,2\n", "t.csv: its first line"),
+        ("a;b\n1.5;x\n2;1,5\n3;7,5\n", "'1,5' in row 2, column 'b'", 1, "a"),
+        ("a;b\n1.5;1\n1,5;1\n", "'1,5' in row 2, column 'a'", 1, "a"),
+        ('a;b\n"1,234,567";1\n1,5;1\n', "'1,5' in row 2, column 'a'", 1, "a"),
+        ("a,b\n1,2\n".encode("utf-16-le"), None, None, ""),
+        (b"\xff\xfea", None, None, ""),
+        (codecs.BOM_UTF8 + b"a\n\xff\n", "UTF-8", None, ""),
+        (b"PK\x03\x04 and so on", "Excel", None, ""),
+        (gzip.compress(b"a,b\n1,2\n", mtime=0), "t.csv.gz", None, ""),
+        ('a,b\n1,"2\n3"\n' + "3,4\n" * 9, "'2', and more lines", 1, "b"),
+        ('a,b\n5,6\n1,"2\n' + "3,4\n" * 600_000 + '3,"\n3,4\n', "quotation mark", 3, ""),
+        (f"a,b\n1,{LONG}\n", "longer", 1, ""),
+        (f"a,b\n1,ü{LONG}\n".encode("cp1252"), "longer", 1, ""),
+        (f"a,{LONG}\n1,2\n", "its first line", None, ""),
     )
 
     @pytest.mark.slow
-    @pytest.mark.parametrize(("content", "told"), BAD, ids=range(len(BAD)))
-    def test_the_place_is_told(self, tmp_path, content, told):
-        with pytest.raises(DataError, match=told):
+    @pytest.mark.parametrize(("content", "told", "row", "column"), BAD, ids=range(len(BAD)))
+    def test_the_place_is_told(self, tmp_path, content, told, row, column):
+        with raises(DataError, told, file="t.csv", row=row, column=column):
             read(write(tmp_path / "t.csv", content))
 
     def test_a_contradiction_after_the_sample(self, tmp_path, monkeypatch):
         monkeypatch.setattr(text_files, "SAMPLE", 1000)
         monkeypatch.setattr(text_files, "BLOCK", 2000)
         content = "a;b\n" + "1;2\n" * 1999 + "1.5;1\n1,5;2\n"
-        with pytest.raises(
-            DataError, match=r"'1.5' in row 2000, column 'a', and '1,5' in row 2001"
-        ):
+        with raises(DataError, "'1,5' in row 2001", file="t.csv", row=2000, column="a"):
             open_table(write(tmp_path / "t.csv", content))
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
-        ("line", "told"),
+        ("line", "row", "column"),
         [
-            ("1.5;2\n", "row 1001, column 'a': '1.5'"),
-            ("geheim\n", "t.csv, row 1001"),
-            ('1;"2\n' + "3;4\n" * 600_000 + '3;"\n', "line 1003: a quotation mark"),
+            ("1.5;2\n", 1001, "a"),
+            ("geheim\n", 1001, ""),
+            ('1;"2\n' + "3;4\n" * 600_000 + '3;"\n', 1003, ""),
         ],
         ids=range(3),
     )
-    def test_after_the_sample(self, tmp_path, monkeypatch, line, told):
+    def test_after_the_sample(self, tmp_path, monkeypatch, line, row, column):
         monkeypatch.setattr(text_files, "SAMPLE", 1000)
         path = write(tmp_path / "t.csv", "\na;b\n" + "1,5;2\n" * 1000 + line)
-        with pytest.raises(DataError, match=told) as caught:
+        with raises(DataError, file="t.csv", row=row, column=column) as caught:
             read(path)
         assert "geheim" not in str(caught.value)
-
-    @pytest.mark.parametrize(
-        "packed", [b"a,b\n1,2\n", gzip.compress(b"a,b\n" + b"1,2\n" * 99, mtime=0)[:-9]]
-    )
-    def test_broken_gzip(self, tmp_path, packed):
-        with pytest.raises(DataError, match="t.csv.gz cannot be read as CSV.GZ"):
-            open_table(write(tmp_path / "t.csv.gz", packed))
 
     @pytest.mark.parametrize("end", ["\n", "\r\n"])
     def test_a_sign_at_the_end_of_all_rows_but_not_of_the_header(self, tmp_path, end):
         path = write(tmp_path / "t.csv", end.join(["a;b", "1,5;2;", "3,5;4;", ""]))
-        with pytest.raises(DataError, match="row 1, .*end the first line with it"):
+        with raises(DataError, "end the first line with it", file="t.csv", row=1):
             open_table(path)
         content = path.read_text().replace("a;b", "a;b;")
         assert read(write(path, content)) == [[1.5, 2], [3.5, 4]]
@@ -302,9 +273,8 @@ class TestBadInput:
         """Two exports that were joined: one category would become two."""
         second = "cp1252" if first == "utf-8" else "utf-8"
         lines = [b"a,b", b"x,1", "Köln,1".encode(first), b"Bern,2", "Malmö,3".encode(second)]
-        numbers = {first: 3, second: 5}
-        words = f"line {numbers['utf-8']} is UTF-8, and line {numbers['cp1252']} is Windows-1252"
-        with pytest.raises(DataError, match=f"t.csv has two encodings: {words}"):
+        lines_of = {first: 3, second: 5}
+        with raises(DataError, f"line {lines_of['utf-8']} is UTF-8", file="t.csv", row=3):
             open_table(write(tmp_path / "t.csv", end.join(lines)))
 
     def test_one_encoding_beyond_ascii_is_one(self, tmp_path):
@@ -319,7 +289,7 @@ class TestQuotationMarks:
     @pytest.mark.parametrize("rows", ['"2\n3\n', '"2\n3\n4"\n', '"2\n3\n"4\n', '"2\n\n3"\n5\n'])
     def test_in_a_file_of_one_column_no_value_holds_rows(self, tmp_path, rows):
         path = write(tmp_path / "t.csv", f'x\n"0"\n1\n{rows}')
-        with pytest.raises(DataError, match="t.csv, line 4:"):
+        with raises(DataError, file="t.csv", row=4):
             open_table(path, columns=["x"])
 
     @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "cp1252"])
@@ -338,7 +308,7 @@ class TestQuotationMarks:
         monkeypatch.setattr(text_files, "CHUNK", 7)
         content = f"x,größe\n{self.ROWS}{middle}{self.ROWS}".replace("\n", newline)
         path = write(tmp_path / "t.csv", content.encode(encoding))
-        with pytest.raises(DataError, match=f"t.csv, line {line}:"):
+        with raises(DataError, file="t.csv", row=line):
             open_table(path, columns=["x"])
 
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
@@ -348,11 +318,6 @@ class TestQuotationMarks:
         content = '"x",c\n1,5"\n2,"a ""b"""\n"3" ,"two\n""lines"""\n4,""\n5,ĢȢ∢"\n6,"z"'
         path = write(tmp_path / "t.csv", content.encode(encoding))
         assert read(path, columns=["x"]) == [[n] for n in range(1, 7)]
-
-    @pytest.mark.parametrize("header", ['a,"b', 'a,b"'])
-    def test_a_name_has_no_single_one(self, tmp_path, header):
-        with pytest.raises(DataError, match="first|line 1"):
-            open_table(write(tmp_path / "t.csv", f"{header}\n1,2\n"))
 
 
 ROWS = "".join(f"{40 + i}{{0}}2{i % 10}.5{{0}}{'fm'[i % 2]}\n" for i in range(30))
@@ -373,7 +338,7 @@ ROWS = "".join(f"{40 + i}{{0}}2{i % 10}.5{{0}}{'fm'[i % 2]}\n" for i in range(30
 @pytest.mark.parametrize("schema", [None, Schema((Column("age"), Column("bmi")))])
 def test_a_title_above_the_names_is_told_with_its_line(tmp_path, title, line, delimiter, schema):
     content = f"{title}age{{0}}bmi{{0}}sex\n{ROWS}".replace("{0}", delimiter)
-    with pytest.raises(DataError, match=f"line {line}: delete"):
+    with raises(DataError, f"line {line}: delete", file="x.csv"):
         measure(write(tmp_path / "x.csv", content), schema=schema)
 
 
@@ -396,7 +361,7 @@ UNITS = ("years,,kg/m2,mg/dl", ",,kg/m2,mg/dl", "years,-,kg/m2,n/a", "%,,%,%", "
     ],
 )
 def test_no_schema_is_made_of_a_title_as_wide_as_the_table(tmp_path, content, told):
-    with pytest.raises(DataError, match=told) as error:
+    with raises(DataError, told, file="x.csv") as error:
         propose_schema(write(tmp_path / "x.csv", content))
     assert "Secret" not in str(error.value)
 
@@ -432,7 +397,7 @@ def test_empty_rows_at_the_end_are_no_rows(tmp_path, monkeypatch, encoding, n_bl
     assert sum(len(batch.rows) for batch in table.batches()) == 300
     assert f"{n_blank} empty row{'s' * (n_blank > 1)} at the end" in table.reader.told
     more = ";;\r\n" * 30_000
-    with pytest.raises(DataError, match=r"x\.csv .*empty rows"):
+    with raises(DataError, "empty rows", file="x.csv"):
         open_table(write(path, (content + more).encode(encoding)))
 
 
@@ -444,7 +409,7 @@ def test_empty_rows_of_wide_tables_are_no_rows_either(tmp_path, n_columns, n_bla
     rows = f"{names}\n" + f"{row}\n" * 4
     assert sum(len(b.rows) for b in open_table(write(tmp_path / "x.csv", rows)).batches()) == 4
     path = write(tmp_path / "x.csv", rows + ("," * (n_columns - 1) + "\n") * n_blank)
-    with pytest.raises(DataError, match=r"x\.csv .*empty rows"):
+    with raises(DataError, "empty rows", file="x.csv"):
         open_table(path)
 
 
@@ -460,14 +425,8 @@ def test_a_total_below_the_rows_is_refused(tmp_path, row, end):
     rows = "".join(f"A{i};w;{i},5;x\n" for i in range(30))
     path = write(tmp_path / "x.csv", f"id;sex;bmi;kind\n{rows}{row}{end}")
     (word,) = (cell for cell in row.split(";") if cell[:1].isalpha())
-    with pytest.raises(DataError, match=f"'{word}' in column '(id|sex|kind)'"):
-        open_table(path)
-
-
-def test_a_header_that_is_repeated_among_texts_is_named(tmp_path):
-    rows = "".join(f"{i},{'mw'[i % 2]}\n" for i in range(30))
-    path = write(tmp_path / "x.csv", f"age,sex\n{rows}age,sex\n{rows}")
-    with pytest.raises(DataError, match=r"x\.csv, row 31"):
+    column = ("id", "sex", "bmi", "kind")[row.split(";").index(word)]
+    with raises(DataError, word, file="x.csv", column=column):
         open_table(path)
 
 
@@ -476,10 +435,10 @@ def test_a_note_below_the_rows_is_refused(tmp_path, note):
     """It would be a row of missing values: with a schema, of means."""
     rows = "".join(f"A{i};w;{i},5\n" for i in range(30))
     path = write(tmp_path / "x.csv", f"id;sex;bmi\n{rows}{note};;\n{note};;\n;;\n")
-    with pytest.raises(DataError, match="in column 'id'.*note"):
+    with raises(DataError, "note", file="x.csv", column="id"):
         open_table(path)
     path = write(tmp_path / "x.csv", f"id;sex;bmi\n{rows}{note}\n")
-    with pytest.raises(DataError, match="row 31, .*note"):
+    with raises(DataError, "note", file="x.csv", row=31):
         read(path, columns=["bmi"])
 
 
@@ -494,7 +453,7 @@ def test_a_row_that_looks_like_a_total_is_read_where_the_error_says(tmp_path):
     """A patient named Som, or an operation that was total: only a person can tell."""
     rows = "".join(f"partial;{i};{i},5\n" for i in range(30))
     path = write(tmp_path / "x.csv", f"type;age;bmi\n{rows}total;66;\n")
-    with pytest.raises(DataError, match="If it is a row like the others, move it up"):
+    with raises(DataError, file="x.csv", column="type"):
         open_table(path)
     path = write(tmp_path / "x.csv", f"type;age;bmi\ntotal;66;\n{rows}")
     table = open_table(path, columns=["age"])
@@ -520,5 +479,5 @@ def test_other_last_rows_are_rows(tmp_path, row):
 def test_a_line_of_commas_does_not_fill_the_memory(tmp_path):
     """A file of 2 MB needed seven gigabytes."""
     (tmp_path / "t.csv").write_text("," * 140_000 + "\n" + "," * 140_000 + "\n")
-    with pytest.raises(DataError, match="131,072 columns"):
+    with raises(DataError, "131,072 columns", file="t.csv"):
         open_table(tmp_path / "t.csv")

@@ -18,6 +18,7 @@ from fedjigsaw.errors import DataError, MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.schemas import load_schema, schema_to_toml
 from fedjigsaw.io.tables import from_array, open_table
+from raising import raises
 
 
 def make(n=300, seed=0):
@@ -348,7 +349,7 @@ class TestProposal:
         kinds = [column.kind for column in sites.propose_schema(path).schema.columns]
         assert kinds == ["number", "ignore"]
         schema = Schema((Column("stay", "date"), Column("x")))
-        with pytest.raises(DataError, match="column 'stay'"):
+        with raises(DataError, file="x.parquet", column="stay"):
             sites.measure(path, schema=schema)
         assert not sites.check_file(path, schema).fits
 
@@ -362,7 +363,7 @@ class TestProposal:
     @pytest.mark.parametrize("values", [[1.5, 2.5], [f"text {i}" for i in range(30)]])
     def test_too_few_rows_or_columns_are_an_error(self, tmp_path, values):
         pd.DataFrame({"x": values}).to_csv(tmp_path / "x.csv", index=False)
-        with pytest.raises(DataError, match="x.csv has (2 rows|no column)"):
+        with raises(DataError, "2 rows|no column", file="x.csv"):
             sites.propose_schema(tmp_path / "x.csv")
         with pytest.raises(DataError):
             sites.propose_schema([])
@@ -534,7 +535,7 @@ class TestCheck:
                 lambda: sites.apply_schema(path, schema, copy),
             ):
                 copy.unlink(missing_ok=True)
-                with nullcontext() if fits else pytest.raises(DataError, match="'x': 7 of 12"):
+                with nullcontext() if fits else raises(DataError, "7 of 12", column="x"):
                     use()
         assert not copy.exists()
 
@@ -561,11 +562,6 @@ class TestCheck:
         changes = sites.Changes(missing_in={"x": [mark.removeprefix("x:")]})
         again = sites.apply_schema(path, schema, copy, changes)
         assert again.n_outside["x"] == done.n_outside["x"] - 1
-
-    def test_an_empty_file_is_an_error(self, tmp_path, schema):
-        (tmp_path / "x.csv").write_text("age,sex\n")
-        with pytest.raises(DataError, match="no rows"):
-            sites.check_file(tmp_path / "x.csv", schema)
 
 
 START = datetime.datetime(1931, 1, 1)
@@ -612,7 +608,7 @@ class TestApply:
         assert str(pq.read_table(copy)["when"][-1].as_py()) == "2024-10-24 13:00:00"
         copy.unlink()
         write("24.10.2024")
-        with pytest.raises(DataError, match="row 70001, column 'when'"):
+        with raises(DataError, file=path.name, row=70001, column="when"):
             sites.apply_schema(path, schema, copy)
         assert not copy.exists()
 
@@ -651,32 +647,31 @@ class TestApply:
     LETTERS = Column("x", "category", categories=("a", "b"))
     NUMBERS, DAYS = ["1", "2"], ["2020-01-01"]
     BAD = (
-        (X, ["1", "<5"], {}, "row 2, column 'x'", "missing"),
-        (Column("x", "boolean"), ["yes", "maybe"], {}, "row 2, column 'x'", "levels"),
-        (DATE, ["2020-05-05", "gestern"], {}, "row 2, column 'x'", "date_formats"),
-        (DATE, ["03/04/2020", "05/06/2020"], {}, "column 'x'.*'%d/%m/%Y' or", "date_formats"),
-        (Column("y"), NUMBERS, {}, "no column 'y'", "names"),
-        (Column("y", missing="refuse"), NUMBERS, {"empty": ["y"]}, "'y'", "empty"),
-        (Column("age"), NUMBERS, {"names": {"age": "Alter"}}, "no column 'Alter'", "names"),
-        (X, NUMBERS, {"names": {"z": "x"}}, "'z'", "names"),
-        (X, NUMBERS, {"names": {"x": "id", "id": "id"}}, "'id'.*two names", "names"),
-        (Column("y"), NUMBERS, {"names": {"y": "x", "id": "y"}}, "no column 'y'", "names"),
-        (X, NUMBERS, {"factors": {"x": 0.0}}, "'x'", "factors"),
-        (DATE, DAYS, {"factors": {"x": 2.0}}, "'x'", "factors"),
-        (X, NUMBERS, {"levels": {"x": {"1": "2"}}}, "'x'", "levels"),
-        (LETTERS, ["a"], {"levels": {"x": {"c": "d"}}}, "'d'", "levels"),
-        (X, NUMBERS, {"date_formats": {"x": "%d.%m.%Y"}}, "'x'", "date_formats"),
-        (DATE, DAYS, {"date_formats": {"x": "DD.MM"}}, "format of column 'x'", ""),
-        (X, NUMBERS, {"missing_in": {"q": ["1"]}}, "'q'", "missing_in"),
+        (X, ["1", "<5"], {}, "missing", "x", 2),
+        (Column("x", "boolean"), ["yes", "maybe"], {}, "levels", "x", 2),
+        (DATE, ["2020-05-05", "gestern"], {}, "date_formats", "x", 2),
+        (DATE, ["03/04/2020", "05/06/2020"], {}, "date_formats", "x", None),
+        (Column("y"), NUMBERS, {}, "names", "y", None),
+        (Column("y", missing="refuse"), NUMBERS, {"empty": ["y"]}, "empty", "y", None),
+        (Column("age"), NUMBERS, {"names": {"age": "Alter"}}, "names", "Alter", None),
+        (X, NUMBERS, {"names": {"z": "x"}}, "names", "z", None),
+        (X, NUMBERS, {"names": {"x": "id", "id": "id"}}, "names", "id", None),
+        (Column("y"), NUMBERS, {"names": {"y": "x", "id": "y"}}, "names", "y", None),
+        (X, NUMBERS, {"factors": {"x": 0.0}}, "factors", "x", None),
+        (DATE, DAYS, {"factors": {"x": 2.0}}, "factors", "x", None),
+        (X, NUMBERS, {"levels": {"x": {"1": "2"}}}, "levels", "x", None),
+        (LETTERS, ["a"], {"levels": {"x": {"c": "d"}}}, "levels", "x", None),
+        (X, NUMBERS, {"date_formats": {"x": "%d.%m.%Y"}}, "date_formats", "x", None),
+        (DATE, DAYS, {"date_formats": {"x": "DD.MM"}}, "", "x", None),
+        (X, NUMBERS, {"missing_in": {"q": ["1"]}}, "missing_in", "q", None),
     )
 
-    @pytest.mark.parametrize(("column", "values", "changes", "told", "parameter"), BAD)
+    @pytest.mark.parametrize(("column", "values", "changes", "parameter", "name", "row"), BAD)
     def test_what_is_wrong_is_told_and_nothing_is_written(
-        self, apply, column, values, changes, told, parameter, tmp_path
+        self, apply, column, values, changes, parameter, name, row, tmp_path
     ):
-        with pytest.raises((DataError, ParameterError), match=told) as caught:
+        with raises((DataError, ParameterError), parameter=parameter, column=name, row=row):
             apply(column, values, **changes)
-        assert caught.value.parameter == parameter
         assert [path.name for path in tmp_path.iterdir()] == ["x.csv"]
 
     def test_a_name_that_is_taken_is_an_error(self, tmp_path):
@@ -686,18 +681,14 @@ class TestApply:
             tmp_path / "y.parquet",
             sites.Changes(names={"age": "Alter"}),
         )
-        with pytest.raises(DataError, match="'age'.*'Alter'"):
+        with raises(DataError, "'Alter'", file="x.csv", column="age"):
             sites.apply_schema(tmp_path / "x.csv", *given)
 
     def test_an_existing_copy_is_kept_if_asked(self, folder, schema, tmp_path):
         (tmp_path / "y.parquet").write_text("old")
-        with pytest.raises(DataError, match="already exists"):
+        with raises(DataError, file="y.parquet", parameter="replace"):
             sites.apply_schema(folder / "bern.csv", schema, tmp_path / "y.parquet", replace=False)
         assert (tmp_path / "y.parquet").read_text() == "old"
-        (tmp_path / "x.csv").write_text("age,sex\n")
-        with pytest.raises(DataError, match="no rows"):
-            sites.apply_schema(tmp_path / "x.csv", Schema((Column("age"),)), tmp_path / "z.parquet")
-        assert not (tmp_path / "z.parquet").exists()
 
     def test_memory_does_not_grow_with_the_file(self, tmp_path):
         """A batch at a time is written: as many row groups as batches."""
@@ -714,22 +705,22 @@ class TestHostileSchemas:
     AGE = '[columns.age]\nkind = "number"\n'
 
     @pytest.mark.parametrize(
-        ("content", "words"),
+        ("content", "words", "row"),
         [
-            (f"{HEAD}{'a.' * 20_000}a = 1\n", "s.toml: Line 2 is not one of a schema: it has too"),
-            (HEAD + AGE + '"a" . ' * 9 + "a = 1\n", "s.toml: Line 4 is not one of a schema"),
-            (f"{HEAD}x = ['''\n\"''', {{{'a.' * 9}a = 1}}, \"x\"]\n", "s.toml: Line 3 is not one"),
-            (f"{HEAD}rare = {'9' * 5000}\n{AGE}", "s.toml is not a schema: it is not valid TOML"),
-            (f"{HEAD}missing = {['x' * 201]}\n{AGE}", "s.toml: missing of the schema must be at most"),
-            (f'{HEAD}missing = ["\\u001b"]\n{AGE}', "s.toml: missing of the schema must be at most"),
-            (f"{HEAD}missing = {[str(n) for n in range(1001)]}\n{AGE}", "s.toml: missing of the schema"),
-            ("#" * 2**20 + "\n", "s.toml is larger than 1048576 bytes"),
+            (f"{HEAD}{'a.' * 20_000}a = 1\n", "too many points", 2),
+            (HEAD + AGE + '"a" . ' * 9 + "a = 1\n", "too many points", 4),
+            (f"{HEAD}x = ['''\n\"''', {{{'a.' * 9}a = 1}}, \"x\"]\n", "too many points", 3),
+            (f"{HEAD}rare = {'9' * 5000}\n{AGE}", "not valid TOML", None),
+            (f"{HEAD}missing = {['x' * 201]}\n{AGE}", "missing of the schema", None),
+            (f'{HEAD}missing = ["\\u001b"]\n{AGE}', "missing of the schema", None),
+            (f"{HEAD}missing = {[str(n) for n in range(1001)]}\n{AGE}", "missing of", None),
+            ("#" * 2**20 + "\n", "1048576 bytes", None),
         ],
-    )  # fmt: skip
-    def test_they_are_refused_at_once(self, tmp_path, content, words):
+    )
+    def test_they_are_refused_at_once(self, tmp_path, content, words, row):
         (tmp_path / "s.toml").write_text(content)
         start = time.monotonic()
-        with pytest.raises((DataError, MessageError), match=words):
+        with raises((DataError, MessageError), words, file="s.toml", row=row):
             load_schema(tmp_path / "s.toml")
         assert time.monotonic() - start < 5
 
@@ -779,13 +770,13 @@ def test_columns_that_look_alike_stay_apart(tmp_path):
 def test_of_two_columns_that_look_like_the_one_asked_for_none_is_taken(tmp_path):
     one_sign, two_signs, unit = "\u00c5", "A\u030a", "\u212b"
     (tmp_path / "t.csv").write_text(f"{two_signs},{unit}\n" + "1,2\n" * 3, encoding="utf-8")
-    with pytest.raises(DataError, match="has no column"):
+    with raises(DataError, file="t.csv", column=one_sign):
         open_table(tmp_path / "t.csv", columns=[one_sign])
 
 
 @pytest.mark.parametrize("kind", ["category", "ordered"])
 def test_a_category_is_listed_once_however_its_letters_are_composed(kind):
-    with pytest.raises(ParameterError, match="of column 'town' have 'Z\u00fcrich' several times"):
+    with raises(ParameterError, "'Z\u00fcrich' several times", column="town"):
         Column("town", kind, categories=("Bern", "Z\u00fcrich", "Zu\u0308rich"))
-    with pytest.raises(ParameterError, match="have 'Bern' several times"):
+    with raises(ParameterError, "'Bern' several times", column="town"):
         Column("town", kind, categories=("Bern", "Bern"))

@@ -109,8 +109,11 @@ class Screen:
                 raise
             safe = isinstance(error, FederationError | ParameterError)
             kind, code = type(error).__name__, error.exit_code
-            text = str(error) if safe else HIDDEN
-            self.log(self.style.line("error", "ended", text, exception=kind, exit_code=code))
+            text, about = str(error) if safe else HIDDEN, error.subject
+            if not safe:  # without a line of names, a row of data has their place
+                about.pop("column", None)
+            line = self.style.line("error", "ended", text, exception=kind, exit_code=code, **about)
+            self.log(line)
             raise typer.Exit(code) from None
         finally:
             err.quiet = before

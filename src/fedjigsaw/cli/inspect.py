@@ -58,10 +58,8 @@ def inspect(
             "Leave --json out; --all shows every center."
         )
     most = sys.maxsize if everything or as_json else MAX_SHOWN
-    try:
+    with formats.errors_in(file):
         lines = describe(content, file.stat().st_size, most=most)
-    except MessageError as error:
-        raise formats.error_in(file, error) from error
     if as_json:
         print_json(_values(content, file, lines))
         return
@@ -83,8 +81,6 @@ def _show_schema(schema: Schema, as_json: bool) -> None:
 
 
 def _values(content: formats.Content | Scaler, file: Path, lines: list[str]) -> dict[str, Any]:
-    try:
+    with formats.errors_in(file):
         found = file_values(content, lines)
-    except MessageError as error:
-        raise formats.error_in(file, error) from error
     return {"file": str(file), "bytes": file.stat().st_size, **found, "lines": lines}

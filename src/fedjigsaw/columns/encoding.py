@@ -16,16 +16,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.schema import (
-    ABSENT,
-    BOOLEAN,
-    CATEGORY,
-    OTHER,
-    REFUSE,
-    Column,
-    Schema,
-)
-from fedjigsaw.errors import ParameterError, invalid, shorten
+from fedjigsaw.columns.schema import ABSENT, BOOLEAN, CATEGORY, OTHER, REFUSE, Column, Schema
+from fedjigsaw.errors import ParameterError, about, invalid, shorten
 from fedjigsaw.validation import MAX_MAGNITUDE, repeated
 
 if TYPE_CHECKING:  # pyarrow takes long to load, and a federation's server and agents need none
@@ -133,7 +125,8 @@ class Encoder:
         if self.column.range is None:
             raise ParameterError(
                 f"Column {self.column.name!r} has no range in the schema, which differential "
-                "privacy needs: a least and a greatest value, taken from public knowledge."
+                "privacy needs: a least and a greatest value, taken from public knowledge.",
+                column=self.column.name,
             )
         low, high = self.column.range
         return (math.log1p(low), math.log1p(high)) if self.column.scale == "log" else (low, high)
@@ -197,7 +190,11 @@ class Encoding:
         names = [column.name for column in found.clustered]
         if sorted(fitted) != sorted(names):
             raise ParameterError("The columns of the preparation are not those of its schema.")
-        return cls(found, tuple(_encoder(found[name], fitted[name]) for name in names))
+        encoders = []
+        for name in names:
+            with about(column=name):
+                encoders.append(_encoder(found[name], fitted[name]))
+        return cls(found, tuple(encoders))
 
 
 def _encoder(column: Column, fitted: Any) -> Encoder:

@@ -35,6 +35,8 @@ def check_features(name: str, stats: Stats, schema: Schema) -> None:
                 f"{name}, column {column.name!r} of client {stats.client!r}: {problem}. "
                 "Ask this site, or leave it out.",
                 parameter="without",
+                file=name,
+                column=column.name,
             )
 
 

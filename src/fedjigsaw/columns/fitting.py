@@ -90,9 +90,14 @@ def _fit_category(column: Column, rare: float, moments: Moments, least_share: fl
             parts.append(part)
             means.append(share)
     if not parts:
-        raise ParameterError(f"Column {column.name!r} has no values at any site: ignore it.")
+        raise _no_values(column)
     width = ONE_HOT / column.weight
     return Fitted(Encoder(column, parts=tuple(parts)), tuple(means), (width,) * len(parts))
+
+
+def _no_values(column: Column) -> ParameterError:
+    text = f"Column {column.name!r} has no values at any site: ignore it."
+    return ParameterError(text, column=column.name)
 
 
 def _fit_number(
@@ -101,7 +106,7 @@ def _fit_number(
     mean, variance = moments.mean[column.name], moments.variance[column.name]
     p = moments.share(column.name, ABSENT)
     if p >= 1:
-        raise ParameterError(f"Column {column.name!r} has no values at any site: ignore it.")
+        raise _no_values(column)
     m = known_mean(column, mean, p)
     if least_share and column.range is not None:  # noise may have moved it out
         low, high = Encoder(column).bounds()

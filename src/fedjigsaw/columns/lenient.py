@@ -8,13 +8,7 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
-from fedjigsaw.columns.dates import (
-    as_seconds,
-    exchanged,
-    likely_formats,
-    parse_dates,
-    parse_either,
-)
+from fedjigsaw.columns.dates import as_seconds, exchanged, likely_formats, parse_dates, parse_either
 from fedjigsaw.columns.schema import BOOLEAN, DATE, NUMBER, TEXT_KINDS, Column
 from fedjigsaw.columns.text import (
     Flags,

@@ -8,26 +8,9 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.affixes import LIMIT_ADVICE, YEAR_ADVICE, has_short_year, is_limit
-from fedjigsaw.columns.dates import (
-    ALL_MONTHS,
-    ENGLISH,
-    exchanged,
-    likely_formats,
-    parse_dates,
-)
-from fedjigsaw.columns.levels import (
-    MAX_CATEGORIES,
-    common_levels,
-    merge_spellings,
-)
-from fedjigsaw.columns.schema import (
-    BOOLEAN,
-    CATEGORY,
-    DATE,
-    IGNORE,
-    NUMBER,
-    is_name,
-)
+from fedjigsaw.columns.dates import ALL_MONTHS, ENGLISH, exchanged, likely_formats, parse_dates
+from fedjigsaw.columns.levels import MAX_CATEGORIES, common_levels, merge_spellings
+from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, IGNORE, NUMBER, is_name
 from fedjigsaw.columns.text import (
     TextFormat,
     are_numbers,
@@ -37,10 +20,7 @@ from fedjigsaw.columns.text import (
     plain,
     to_numbers,
 )
-from fedjigsaw.columns.values import (
-    BadValueError,
-    read_levels,
-)
+from fedjigsaw.columns.values import BadValueError, read_levels
 from fedjigsaw.columns.words import (
     are_answers,
     is_index_of_pandas,

@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import Any, Self
 from unicodedata import normalize
 
-from fedjigsaw.errors import ParameterError, invalid
+from fedjigsaw.errors import ParameterError, about, invalid
 from fedjigsaw.validation import MAX_MAGNITUDE, MAX_NAME_LENGTH, repeated
 
 NUMBER, CATEGORY, ORDERED, BOOLEAN, DATE, IGNORE = KINDS = (
@@ -134,7 +134,8 @@ class Column:
 
     def _refuse(self, name: str, allowed: str) -> None:
         got = repr(getattr(self, name))
-        raise ParameterError(invalid(name, f"column {self.name!r}", allowed, got))
+        text = invalid(name, f"column {self.name!r}", allowed, got)
+        raise ParameterError(text, column=self.name)
 
     def _check_range(self) -> None:
         if self.range is None:
@@ -161,7 +162,8 @@ class Column:
         for name in repeated(normalize("NFC", category) for category in self.categories):
             raise ParameterError(
                 f"The categories of column {self.name!r} have {name!r} several times, perhaps "
-                "with letters composed in other ways. Delete all but one."
+                "with letters composed in other ways. Delete all but one.",
+                column=self.name,
             )
         strange = [c for c in self.categories if not is_name(c) or c in (OTHER, ABSENT)]
         if strange or len(self.categories) > MAX_CATEGORIES:
@@ -191,11 +193,12 @@ class Column:
             allowed = "printable, without blanks at its ends"
             raise ParameterError(invalid("name", "a column", allowed, repr(name)))
         values: dict[str, Any] = {}
-        for key, value in settings.items():
-            if key not in TYPES:
-                allowed = "one of " + ", ".join(TYPES)
-                raise ParameterError(invalid("setting", owner, allowed, repr(key)))
-            values[key] = TYPES[key](value, key, owner)
+        with about(column=name):
+            for key, value in settings.items():
+                if key not in TYPES:
+                    allowed = "one of " + ", ".join(TYPES)
+                    raise ParameterError(invalid("setting", owner, allowed, repr(key)))
+                values[key] = TYPES[key](value, key, owner)
         return cls(name, **values)
 
 
@@ -281,7 +284,7 @@ class Schema:
 
     def __post_init__(self) -> None:
         for name in repeated(column.name for column in self.columns):
-            raise ParameterError(f"The schema has several columns named {name!r}.")
+            raise ParameterError(f"The schema has several columns named {name!r}.", column=name)
         if not any(column.is_clustered for column in self.columns):
             raise ParameterError("The schema has no column to cluster: all are ignored.")
         if len(self.columns) > MAX_COLUMNS:

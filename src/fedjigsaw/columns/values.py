@@ -14,13 +14,7 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.affixes import advice_for
-from fedjigsaw.columns.dates import (
-    as_seconds,
-    exchanged,
-    likely_formats,
-    parse_dates,
-    parse_either,
-)
+from fedjigsaw.columns.dates import as_seconds, exchanged, likely_formats, parse_dates, parse_either
 from fedjigsaw.columns.levels import fold
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, DATE, NUMBER, ORDERED, Column
 from fedjigsaw.columns.text import (

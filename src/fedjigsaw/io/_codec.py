@@ -2,7 +2,8 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,7 +13,14 @@ import safetensors.numpy
 from safetensors import SafetensorError
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import DataError, FedJigsawError, MessageError, invalid, unreadable
+from fedjigsaw.errors import (
+    DataError,
+    FedJigsawError,
+    MessageError,
+    ParameterError,
+    invalid,
+    unreadable,
+)
 from fedjigsaw.io.regular import open_regular
 from fedjigsaw.validation import MAX_COUNT
 
@@ -32,7 +40,8 @@ def read_bounded(path: Path, limit: int | None = None) -> bytes:
     limit = limit or MAX_BYTES
     content = read_start(path, limit + 1)
     if len(content) > limit:
-        raise MessageError(f"{path} is larger than {limit} bytes, the most that is read.")
+        text = f"{path} is larger than {limit} bytes, the most that is read."
+        raise MessageError(text, file=path)
     return content
 
 
@@ -42,7 +51,7 @@ def read_start(path: Path, n_bytes: int) -> bytes:
         with open_regular(path) as file:
             return file.read(n_bytes)
     except OSError as error:
-        raise DataError(unreadable(path, error)) from error
+        raise DataError(unreadable(path, error), file=path) from error
 
 
 def check_readable(
@@ -55,16 +64,21 @@ def check_readable(
         decode(content)
     except FedJigsawError as error:
         raise MessageError(
-            f"Nothing was written to {path}: the result could not be read again. {error}"
+            f"Nothing was written to {path}: the result could not be read again. {error}",
+            **error.subject | {"file": path},
         ) from error
 
 
-def error_in(path: Path, error: Exception) -> MessageError:
-    """Return an error about the content of a file that names the file."""
-    text = str(error)
-    if text.startswith("The file "):
-        return MessageError(f"{path} {text.removeprefix('The file ')}")
-    return MessageError(f"{path} cannot be used: {text}")
+@contextmanager
+def errors_in(path: Path) -> Iterator[None]:
+    """Let errors about the content of a file name the file."""
+    try:
+        yield
+    except (DataError, MessageError, ParameterError) as error:
+        text = str(error)
+        start = "" if text.startswith("The file ") else "cannot be used: "
+        text = f"{path} {start}{text.removeprefix('The file ')}"
+        raise MessageError(text, **error.subject | {"file": path}) from error
 
 
 def pack(header: Header, arrays: Arrays) -> bytes:

@@ -1,6 +1,7 @@
 """Summaries, models, statistics and scores <-> header and arrays: two functions for each kind."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -199,7 +200,8 @@ def _profile_from(header: Header, arrays: Arrays) -> Profile | None:
             raise MessageError(invalid("categories", "the file", allowed, repr(entry)[:80]))
         column = take(entry, "column", str)
         if column in levels:
-            raise MessageError(f"The file has a profile with column {column!r} twice.")
+            text = f"The file has a profile with column {column!r} twice."
+            raise MessageError(text, column=column)
         levels[column] = take_names(entry, "levels")
         counts[column] = take_array(arrays, f"profile.levels.{i}")
     count, mean, squares = (take_array(arrays, f"profile.{name}") for name in MOMENTS)
@@ -262,6 +264,15 @@ def _skipped_from(header: Header) -> int:
     return take(header, "n_skipped", int) if "n_skipped" in header else 0
 
 
+@contextmanager
+def _as_messages() -> Iterator[None]:
+    """Raise what is wrong with a parameter as an error of the file that has it."""
+    try:
+        yield
+    except ParameterError as error:
+        raise MessageError(str(error), **error.subject) from error
+
+
 def _privacy_header(privacy: Privacy | None) -> Header:
     return {} if privacy is None else {"privacy": privacy.to_dict()}
 
@@ -269,12 +280,10 @@ def _privacy_header(privacy: Privacy | None) -> Header:
 def _privacy_from(header: Header, n_columns: int) -> Privacy | None:
     if "privacy" not in header:
         return None
-    try:
+    with _as_messages():
         privacy = Privacy.from_dict(take(header, "privacy", dict))
         privacy.limits(n_columns)
         return privacy
-    except ParameterError as error:
-        raise MessageError(str(error)) from error
 
 
 def _schema_header(schema: Schema | None) -> Header:
@@ -284,10 +293,8 @@ def _schema_header(schema: Schema | None) -> Header:
 def _schema_from(header: Header) -> Schema | None:
     if "made_by" not in header:
         return None
-    try:
+    with _as_messages():
         return Schema.from_dict(take(header, "made_by", dict))
-    except ParameterError as error:
-        raise MessageError(str(error)) from error
 
 
 def _scaler_header(scaler: Scaler | None) -> Header:
@@ -317,10 +324,8 @@ def encoding_from(header: Header) -> Encoding | None:
     """Take the encoding of a scaler from a header that may have one."""
     if "encoding" not in header:
         return None
-    try:
+    with _as_messages():
         return Encoding.from_dict(take(header, "encoding", dict))
-    except ParameterError as error:
-        raise MessageError(str(error)) from error
 
 
 def _check_width(centers: Floats, columns: tuple[str, ...]) -> None:

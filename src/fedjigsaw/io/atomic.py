@@ -59,7 +59,7 @@ def open_whole(path: Path, *, replace: bool = True, private: bool = False) -> It
         else:
             _move_to_new(temporary, path)
     except OSError as error:
-        raise DataError(unwritable(path, error)) from error
+        raise DataError(unwritable(path, error), file=path) from error
     finally:
         temporary.unlink(missing_ok=True)
         _unfinished.discard(temporary)
@@ -74,7 +74,9 @@ def remove_unfinished() -> None:
 def _move_to_new(temporary: Path, path: Path) -> None:
     """Give the file its name, unless that name is taken: unlike a move, a link never replaces."""
     taken = DataError(
-        f"{path} already exists: replace it, or choose another name.", parameter="replace"
+        f"{path} already exists: replace it, or choose another name.",
+        parameter="replace",
+        file=path,
     )
     try:
         os.link(temporary, path)

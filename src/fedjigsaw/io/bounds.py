@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw.errors import ParameterError, quote_names
+from fedjigsaw.errors import ParameterError, about, quote_names
 from fedjigsaw.io._codec import read_bounded
 from fedjigsaw.validation import MAX_MAGNITUDE
 
@@ -55,6 +55,8 @@ class Bounds:
                 f"Add the least and the greatest value, like {EXAMPLE}, or leave "
                 f"{'these columns' if len(missing) > 1 else 'the column'} out.",
                 parameter="columns",
+                file=self.source,
+                column=missing[0],
             )
         pairs = [self.columns[name] for name in columns]
         return [low for low, _ in pairs], [high for _, high in pairs]
@@ -64,9 +66,10 @@ def read_bounds(text: str) -> Bounds:
     """Read bounds from a file, or from two numbers such as "0,1" for all columns."""
     numbers = _numbers(text)
     if numbers is not None:
-        return Bounds("--bounds", None, _pair(numbers, "--bounds", None))
+        return Bounds("--bounds", None, _pair(numbers, "--bounds"))
     path = Path(text)
-    return Bounds(str(path), _decode(read_bounded(path, MAX_BOUNDS), path))
+    with about(file=path):
+        return Bounds(str(path), _decode(read_bounded(path, MAX_BOUNDS), path))
 
 
 def _numbers(text: str) -> list[float] | None:
@@ -85,31 +88,33 @@ def _decode(content: bytes, path: Path) -> dict[str, Pair]:
         raise ParameterError(f"{path} is not JSON ({error}). Write {EXAMPLE}.") from error
     if not isinstance(values, dict) or not values:
         raise ParameterError(f"{path} names no columns. Write {EXAMPLE}.")
-    return {name: _pair(pair, str(path), name) for name, pair in values.items()}
+    return {name: _pair(pair, f"{path}, column {name!r}", name) for name, pair in values.items()}
 
 
 def _once(pairs: list[tuple[str, Any]], path: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise ParameterError(f"{path} has column {name!r} twice. Keep one of the two.")
+            text = f"{path} has column {name!r} twice. Keep one of the two."
+            raise ParameterError(text, column=name)
         found[name] = value
     return found
 
 
-def _pair(value: object, source: str, column: str | None) -> Pair:
-    where = source if column is None else f"{source}, column {column!r}"
+def _pair(value: object, where: str, column: str = "") -> Pair:
     if not isinstance(value, list) or len(value) != 2 or not all(map(_is_number, value)):
         got = repr(value)[:80]
         raise ParameterError(
             f"{where}: bounds are two finite numbers of at most "
-            f"{MAX_MAGNITUDE:g}, like [0, 120]; got {got}."
+            f"{MAX_MAGNITUDE:g}, like [0, 120]; got {got}.",
+            column=column,
         )
     low, high = map(float, value)
     if not low < high:
         raise ParameterError(
             f"{where}: the least value, {low:g}, is not below the greatest, {high:g}. "
-            "Write the least value first."
+            "Write the least value first.",
+            column=column,
         )
     return low, high
 

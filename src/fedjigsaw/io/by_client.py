@@ -6,7 +6,7 @@ from typing import Any
 
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import TextFormat, plain
-from fedjigsaw.errors import DataError, quote_names
+from fedjigsaw.errors import DataError, error_at, quote_names
 from fedjigsaw.io.readers import open_parquet, open_reader
 from fedjigsaw.io.regular import ending
 
@@ -35,7 +35,9 @@ def clients_of_groups(path: Path, column: str) -> Iterator[list[Any]]:
     if ending(path) != ".parquet" or column not in names:
         raise DataError(
             f"{path} must be a Parquet file with the column {column!r}. "
-            f"It has {quote_names(names)}."
+            f"It has {quote_names(names)}.",
+            file=path,
+            column=column,
         )
     with open_parquet(path) as file:
         start = 0
@@ -44,7 +46,7 @@ def clients_of_groups(path: Path, column: str) -> Iterator[list[Any]]:
             for (values,) in file.batches([column], [group]):
                 if values.null_count:
                     row = start + pc.index(pc.is_null(values), True).as_py() + 1
-                    raise DataError(f"{path}, row {row}, column {column!r}: the client is missing.")
+                    raise error_at(path, ": the client is missing.", row=row, column=column)
                 start += len(values)
                 found.update(dict.fromkeys(values.unique().to_pylist()))
             yield list(found)

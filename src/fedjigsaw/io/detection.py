@@ -13,7 +13,7 @@ import pyarrow.csv
 
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import MINUS, MISSING, SIGNS, TextFormat
-from fedjigsaw.errors import MAX_VALUE, DataError, shorten
+from fedjigsaw.errors import MAX_VALUE, DataError, error_at, shorten
 
 Flags = npt.NDArray[np.bool_]
 # Where two delimiters fit alike, the first one is it: commas are in names and numbers, too.
@@ -75,7 +75,8 @@ def check_one_encoding(path: Path, chunks: Iterable[bytes], encoding: str) -> No
             raise DataError(
                 f"{path} has two encodings: line {wide} is UTF-8, and line {plain} is "
                 f"{ENCODINGS[encoding]}. Letters such as ä would be read wrong in one of them. "
-                "If files were joined, save each of them as UTF-8 before; else correct the line."
+                "If files were joined, save each of them as UTF-8 before; else correct the line.",
+                row=min(wide, plain),
             )
 
 
@@ -220,13 +221,18 @@ class Found:
     ----------
     guess : what is not sure about it, in words.
     decided : whether any value tells the decimal sign.
-    doubt : the place of a number that can be read in two ways, and both; empty if there is none.
+    doubt : the error about a number that can be read in two ways, if there is one.
     """
 
     text: TextFormat = field(default_factory=TextFormat)
     guess: str = ""
     decided: bool = False
-    doubt: str = ""
+    doubt: DataError | None = None
+
+    def check(self) -> None:
+        """Raise if nothing in the file tells whether a sign is decimal or separates thousands."""
+        if self.doubt:
+            raise self.doubt
 
 
 def find_text_format(
@@ -252,25 +258,15 @@ def find_text_format(
     point = found["point"] | found["1,234,567"]
     comma = found["comma"] | found["1.234.567"]
     if point.any() and comma.any():
-        raise DataError(_contradiction(path, names, columns, point, comma, start))
+        raise _contradiction(path, names, columns, point, comma, start)
     decided = bool(point.any() or comma.any())
     doubtful = found["1,234"] | (found["1.234"] & (delimiter != ","))
-    doubt = "" if decided or decimal else _doubt(names, columns, doubtful, start)
+    doubt = None if decided or decimal else _doubt(path, names, columns, doubtful, start)
     decimal = decimal or ("," if comma.any() else ".")
     other = "," if decimal == "." else "."
     sure = found["both"].any() or found[f"1{other}234{other}567"].any()
     guess = f"1{other}234 is read as 1234" if found[f"1{other}234"].any() and not sure else ""
     return Found(TextFormat(decimal, _thousands(found, decimal)), guess, decided, doubt)
-
-
-def check_certain(path: Path, found: Found) -> None:
-    """Raise if nothing in a file tells whether a sign is decimal or separates thousands."""
-    if found.doubt:
-        raise DataError(
-            f"{path}, {found.doubt}, and nothing in the file tells which. Name the decimal sign, "
-            "a point or a comma, or give a Parquet file.",
-            parameter="decimal",
-        )
 
 
 def grouped_later(chunks: Iterable[bytes], decimal: str, delimiter: str) -> bool:
@@ -337,16 +333,22 @@ def _with_any(values: pa.Array, signs: str) -> npt.NDArray[np.int64]:
     return np.flatnonzero(flags)
 
 
-def _doubt(names: Sequence[str], columns: Sequence[pa.Array], doubtful: Flags, start: int) -> str:
-    """Name the first number that can be read in two ways, and both; nothing if there is none."""
+def _doubt(
+    path: Path, names: Sequence[str], columns: Sequence[pa.Array], doubtful: Flags, start: int
+) -> DataError | None:
+    """Return an error about the first number that can be read in two ways, if there is one."""
     if not doubtful.any():
-        return ""
+        return None
     row, column = map(int, np.argwhere(doubtful.T)[0])
     value = columns[column][row].as_py().strip()
     readings = (value.replace(",", "."), value.replace(",", "").replace(".", ""))
     small, large = (f"{float(re.sub(f'[{MINUS}]', '-', reading)):.15g}" for reading in readings)
-    where = f"row {start + row + 1}, column {names[column]!r}"
-    return f"{where}: {value!r} can be {small} or {large}"
+    what = (
+        f": {value!r} can be {small} or {large}, and nothing in the file tells which. Name the "
+        "decimal sign, a point or a comma, or give a Parquet file."
+    )
+    name = names[column]
+    return error_at(path, what, row=start + row + 1, column=name, parameter="decimal")
 
 
 def _contradiction(
@@ -356,15 +358,20 @@ def _contradiction(
     point: Flags,
     comma: Flags,
     start: int,
-) -> str:
-    def show(flags: Flags) -> str:
-        row, column = map(int, np.argwhere(flags.T)[0])
-        value = shorten(repr(columns[column][row].as_py()), MAX_VALUE)
-        return f"{value} in row {start + row + 1}, column {names[column]!r}"
-
-    return (
-        f"{path} has decimal points and decimal commas: {show(point)}, and {show(comma)}. "
-        "Write all numbers alike, or take a column that has no numbers out of the file."
+) -> DataError:
+    places = [tuple(map(int, np.argwhere(flags.T)[0])) for flags in (point, comma)]
+    first, second = (
+        f"{shorten(repr(columns[column][row].as_py()), MAX_VALUE)} in row {start + row + 1}, "
+        f"column {names[column]!r}"
+        for row, column in places
+    )
+    row, column = places[0]
+    return DataError(
+        f"{path} has decimal points and decimal commas: {first}, and {second}. "
+        "Write all numbers alike, or take a column that has no numbers out of the file.",
+        file=path,
+        row=start + row + 1,
+        column=names[column],
     )
 
 

@@ -13,7 +13,7 @@ from fedjigsaw.columns.encoding import Encoder, Encoding
 from fedjigsaw.columns.schema import CATEGORY, DATE, OTHER, Column
 from fedjigsaw.columns.text import is_text, plain
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
-from fedjigsaw.errors import DataError, OutsideRangeWarning, quote_names, warn
+from fedjigsaw.errors import DataError, OutsideRangeWarning, error_at, quote_names, warn
 from fedjigsaw.io.detection import DELIMITERS
 from fedjigsaw.io.readers import Reader, as_arrow
 
@@ -47,7 +47,9 @@ class EncodedReader:
             raise DataError(
                 f"{path} has no column {quote_names(lacking)}, which the schema names. Rename a "
                 "column of the file (`fedjigsaw schema apply --rename`), or ignore it in the "
-                f"schema of all sites. {reader.hint}".rstrip()
+                f"schema of all sites. {reader.hint}".rstrip(),
+                file=path,
+                column=lacking[0],
             )
 
     def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
@@ -98,7 +100,9 @@ class EncodedReader:
             if most:
                 raise DataError(
                     f"{text}. Are they in another unit, or is it another column? "
-                    "`fedjigsaw schema check` says more."
+                    "`fedjigsaw schema check` says more.",
+                    file=self.path,
+                    column=column.name,
                 )
             effect = "were clipped" if column.outside == "clip" else "count as missing"
             advice = "If they are right, widen the range in the schema of all sites."
@@ -118,8 +122,9 @@ class EncodedReader:
                 formats[column.name] = date_format(column, values, self.text)
             return encoder.encode(values, self.text, formats.get(column.name, ""), counted)
         except BadValueError as error:
-            where = f"{self.path}, row {start + error.place + 1}, column {column.name!r}"
-            raise DataError(f"{where}: {error.reason}. {error.advice}".rstrip()) from error
+            what = f": {error.reason}. {error.advice}".rstrip()
+            row = start + error.place + 1
+            raise error_at(self.path, what, row=row, column=column.name) from error
 
 
 def _without_blank(sources: Sequence[Any], columns: Sequence[Any]) -> list[Any]:

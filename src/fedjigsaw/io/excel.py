@@ -18,18 +18,13 @@ from fedjigsaw.errors import (
     HiddenCellsWarning,
     broken,
     counted,
+    error_at,
     quote_names,
     requires_extra,
     warn,
 )
-from fedjigsaw.io.detection import Found, check_certain, find_text_format, in_words
-from fedjigsaw.io.headers import (
-    MAX_TITLE,
-    Title,
-    check_header,
-    find_title,
-    name_columns,
-)
+from fedjigsaw.io.detection import Found, find_text_format, in_words
+from fedjigsaw.io.headers import MAX_TITLE, Title, check_header, find_title, name_columns
 from fedjigsaw.io.last_rows import check_last
 
 BATCH, SAMPLE = 4096, 2048  # rows
@@ -70,7 +65,7 @@ class ExcelReader:
         try:
             self._open_rows(rows, told)
         except DataError as error:
-            raise DataError(f"{error} {self.hint}".rstrip(), parameter=error.parameter) from None
+            raise DataError(f"{error} {self.hint}".rstrip(), **error.subject) from None
         columns = [name for j, name in enumerate(self.all_names) if name and j in hidden]
         what = counted(n_hidden, "row") if n_hidden else ""
         what += f"{', ' if what else ''}column {quote_names(columns)}" if columns else ""
@@ -108,6 +103,7 @@ class ExcelReader:
                     raise DataError(
                         f"{self.path}: texts tell only below row {n_rows} that a comma is decimal. "
                         "Name the decimal sign.",
+                        file=self.path,
                         parameter="decimal",
                     )
             self._check_merged(rows, below + n_rows, where)
@@ -132,7 +128,7 @@ class ExcelReader:
         columns = _columns(texts, range(self.width), ".")
         # a sheet has no commas between columns, which would tell that a point is decimal
         found = find_text_format(self.path, self.all_names, columns, ";", start, self.decimal)
-        check_certain(self.path, found)
+        found.check()
         return found
 
     def _check_last(self, rows: Sequence[Row]) -> None:
@@ -160,17 +156,19 @@ class ExcelReader:
             for row in islice(_filled(sheet), 1, SAMPLE):
                 found = [j for j in empty if j < len(row) and _is_formula(row[j])]
                 if found:
-                    raise DataError(
-                        f"{self.path}, column {self.all_names[found[0]]!r}, has formulas without "
-                        "saved values. Open the file in Excel or LibreOffice, and save it."
+                    what = (
+                        ", has formulas without saved values. Open the file in Excel or "
+                        "LibreOffice, and save it."
                     )
+                    raise error_at(self.path, what, column=self.all_names[found[0]])
 
     def _check_merged_names(self, rows: Sequence[Row]) -> None:
         """Raise if names are merged over several rows, or over columns that have values."""
         top = self._first_row() if self.merged else 0
         for block in self.merged:
             named = block.top == top and block.left < self.width
-            if named and any(_has_value(row, block.without_value) for row in rows[1:]):
+            where = slice(block.without_value.start, block.without_value.stop)
+            if named and any(_trimmed(row[where]) for row in rows[1:]):
                 raise DataError(
                     f"{self.path}: the cells {block.name} are merged, where the names of the "
                     "columns should be. Unmerge them in Excel or LibreOffice, write a name for "
@@ -186,19 +184,21 @@ class ExcelReader:
             inside = first <= block.top < first + len(rows)
             empty = [j for j in where if j in block.without_value]
             if inside and empty and rows[block.top - first][block.left] is not None:
-                raise DataError(
-                    f"{self.path}, column {self.all_names[empty[0]]!r}: the cells {block.name} are "
-                    "merged, so only the first of them has a value. Unmerge them in Excel or "
-                    "LibreOffice, and write the value into each cell that it is for."
+                what = (
+                    f": the cells {block.name} are merged, so only the first of them has a value. "
+                    "Unmerge them in Excel or LibreOffice, and write the value into each cell that "
+                    "it is for."
                 )
+                raise error_at(self.path, what, column=self.all_names[empty[0]])
 
     def _cut(self, row: Row, n: int) -> Row:
         """Return as many cells as there are names; a value beyond them is an error."""
         if any(cell is not None for cell in row[self.width :]):
-            raise DataError(
-                f"{self.path}, row {n + 1}, has values in columns without a name. The first row of "
-                "the sheet must be the names of the columns; put notes elsewhere."
+            what = (
+                ", has values in columns without a name. The first row of the sheet must be the "
+                "names of the columns; put notes elsewhere."
             )
+            raise error_at(self.path, what, row=n + 1)
         return (*row, *(None,) * (self.width - len(row)))[: self.width]
 
     @contextmanager
@@ -331,10 +331,6 @@ def _looks(sheet: Any) -> tuple[list[_Block], int, set[int]]:
         blocks.append(_Block(name.decode(), int(top), first, empty))
     blocks.sort(key=lambda block: (block.top, block.left))  # the file has any order
     return blocks, n_rows, columns
-
-
-def _has_value(row: Row, where: range) -> bool:
-    return any(cell is not None for cell in row[where.start : where.stop])
 
 
 def _is_formula(cell: Any) -> bool:

@@ -13,12 +13,12 @@ from typing import TypeVar
 
 from fedjigsaw.columns.profiles import Profile
 from fedjigsaw.columns.scaling import Stats
-from fedjigsaw.errors import FedJigsawError, MessageError, invalid
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.io._codec import (
     FORMAT,
     MAX_BYTES,
     check_readable,
-    error_in,
+    errors_in,
     pack,
     read_bounded,
     take,
@@ -41,7 +41,7 @@ __all__ = [
     "SummaryFile",
     "decode",
     "encode",
-    "error_in",
+    "errors_in",
     "fingerprint",
     "is_scaler",
     "load",
@@ -142,7 +142,8 @@ def load(path: Path | str, kind: type[T]) -> T:
         wanted, command = DESCRIPTIONS[kind_of(kind)]
         found, _ = DESCRIPTIONS[kind_of(type(content))]
         raise MessageError(
-            f"{path} is {found}, not {wanted}. Give the file that `fedjigsaw {command}` wrote."
+            f"{path} is {found}, not {wanted}. Give the file that `fedjigsaw {command}` wrote.",
+            file=path,
         )
     return content
 
@@ -178,10 +179,8 @@ def load_any(path: Path | str) -> Content:
     """
     path = Path(path)
     content = read_bounded(path)
-    try:
+    with errors_in(path):
         return decode(content)
-    except FedJigsawError as error:
-        raise error_in(path, error) from error
 
 
 def encode(content: Content) -> bytes:

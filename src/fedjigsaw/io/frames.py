@@ -124,7 +124,8 @@ def _from_values(name: str, values: Any) -> Any:
     except (pa.ArrowException, TypeError, ValueError) as error:
         if isinstance(error, DataError):
             raise
-        raise DataTypeError(f"Cannot use column {name!r} of X: it is no list of values.") from error
+        text = f"Cannot use column {name!r} of X: it is no list of values."
+        raise DataTypeError(text, column=name) from error
 
 
 def _is_missing(value: Any) -> bool:
@@ -136,7 +137,8 @@ def _as_text(name: str, value: Any) -> str:
         return str(value)
     raise DataTypeError(
         f"Column {name!r} of X has a value of type {type(value).__name__}; numbers, dates and "
-        "texts can be used."
+        "texts can be used.",
+        column=name,
     )
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import MISSING, TextFormat, to_numbers
 from fedjigsaw.columns.words import PAIRS, UNNAMED
-from fedjigsaw.errors import DataError
+from fedjigsaw.errors import DataError, error_at
 from fedjigsaw.io.detection import KINDS
 
 DAY = "[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/.][0-9]{1,2}[-/.]([0-9]{2}|[0-9]{4})"
@@ -44,7 +44,7 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
 
     The error does not show that line, for it is about a person.
     """
-    like = [j for j, name in enumerate(names) if _looks_like_data(name)]
+    like = [j for j, name in enumerate(names) if name.lower() in TRUTHS or _is_number(name)]
     like = [] if _counts_up([name for name in names if name]) else like
     like = like or [j for j, name in enumerate(names) if _is_answer(name, columns[j])]
     again = _in_own_column(names, columns)
@@ -52,9 +52,8 @@ def check_header(path: Path, names: Sequence[str], columns: Sequence[pa.Array]) 
     if not like and texts and len(again) >= max(2, sum(map(bool, names))):
         row = _row_of(names, columns)
         if row >= 0:
-            raise DataError(
-                f"{path}, row {row + 1}, has the names of the columns again. Delete this row."
-            )
+            what = ", has the names of the columns again. Delete this row."
+            raise error_at(path, what, row=row + 1)
     if like or texts:
         raise DataError(
             f"{path} has no header line: its first line looks like data. Add a line with the names "
@@ -108,12 +107,13 @@ def find_title(rows: Sequence[Sequence[str]], first: int, what: str) -> Title:
         is_sure = len(where) > 1 and len(below) == BELOW
         # where texts come further down, too, such as X among chromosomes, they are values
         is_sure = is_sure and not _have_texts(rows[place + 1 :], where)
-        if not where or any(_are_numbers(row, where) for row in rows[:place]):
+        n_numbers = [_n_numbers(row, where) for row in rows[:place]]
+        if not where or len(where) in n_numbers:
             continue
         are_names = len(set(texts)) == len(names)
         is_title = are_names and (is_wider or (is_sure and filled[place] == max(filled[:place])))
         # units are often the same, and not every column has one
-        is_second = is_sure and not is_wider and not _have_numbers(rows[:place], where)
+        is_second = is_sure and not is_wider and not any(n_numbers)
         if is_title or is_second:
             return Title(_above(rows[0], filled[: place + 1], first, what), is_sure)
     return Title()
@@ -137,12 +137,8 @@ def _with_numbers(rows: Sequence[Sequence[str]]) -> list[int]:
     return [j for j, cells in enumerate(columns) if cells and all(map(_is_number, cells))]
 
 
-def _are_numbers(row: Sequence[str], where: Sequence[int]) -> bool:
-    return len(row) > max(where) and all(_is_number(row[j]) for j in where)
-
-
-def _have_numbers(rows: Sequence[Sequence[str]], where: Sequence[int]) -> bool:
-    return any(_is_number(row[j]) for row in rows for j in where if j < len(row))
+def _n_numbers(row: Sequence[str], where: Sequence[int]) -> int:
+    return sum(_is_number(row[j]) for j in where if j < len(row))
 
 
 def _have_texts(rows: Sequence[Sequence[str]], where: Sequence[int]) -> bool:
@@ -160,11 +156,6 @@ def _is_number(cell: str) -> bool:
 def _is_value(cell: str) -> bool:
     """Tell whether a cell is a number, a bound, a date or a mark of a missing value: no name."""
     return cell in MISSING or _is_number(cell.lstrip(BOUNDS))
-
-
-def _looks_like_data(name: str) -> bool:
-    """Tell whether a name is a number in any format, a date, or true or false."""
-    return name.lower() in TRUTHS or _is_number(name)
 
 
 def _is_answer(name: str, values: pa.Array) -> bool:

@@ -13,11 +13,7 @@ import pyarrow as pa
 from fedjigsaw._arrow import pc
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.text import TextFormat, is_text, plain, to_numbers
-from fedjigsaw.columns.words import (
-    is_index_of_pandas,
-    named_like_a_code,
-    named_like_an_identifier,
-)
+from fedjigsaw.columns.words import is_index_of_pandas, named_like_a_code, named_like_an_identifier
 from fedjigsaw.io.readers import Reader
 
 MAX_ROWS = 10_000  # by which a column is judged

@@ -35,22 +35,21 @@ def check_last(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) 
     if what:
         raise DataError(
             f"{path}: its last row has {shorten(repr(cells[place]), MAX_VALUE)} in column "
-            f"{names[place]!r}, and seems to {what}. {ADVICE}"
+            f"{names[place]!r}, and seems to {what}. {ADVICE}",
+            file=path,
+            column=names[place],
         )
 
 
 def _kind(word: str, place: int, n_filled: int, rows: Sequence[Sequence[str]]) -> str:
     """Say what the last row seems to do, by one of its words; empty if that is no such word."""
-    above = [row[place].strip() for row in rows[:-1] if _n_filled(row) > 1 and place < len(row)]
+    others = [row for row in rows[:-1] if sum(map(bool, map(str.strip, row))) > 1]
+    above = [row[place].strip() for row in others if place < len(row)]
     if n_filled > 1:
         is_total = word.rstrip(": ").lower() in TOTALS and word not in above
         return "sum up the others" if is_total else ""
     is_note = _is_phrase(word) and bool(above) and not any(map(_is_phrase, above))
     return "be a note" if is_note else ""
-
-
-def _n_filled(row: Sequence[str]) -> int:
-    return sum(bool(cell.strip()) for cell in row)
 
 
 def _is_phrase(text: str) -> bool:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.text import TextFormat, plain, to_numbers
-from fedjigsaw.errors import MAX_VALUE, DataError, shorten
+from fedjigsaw.errors import MAX_VALUE, DataError, error_at, shorten
 from fedjigsaw.io.readers import Reader
 from fedjigsaw.validation import MAX_MAGNITUDE
 
@@ -54,27 +54,23 @@ class Numbers:
         else:
             row, value = _first_text(values, self.reader.text)
             above = to_numbers(values[:row], self.reader.text)
-            text = self._refused(name, start + row, value, above)
-            raise DataError(text, parameter="columns")
+            raise self._refused(name, start + row, value, above)
         if not are_small(numbers) and (large := np.abs(numbers) > MAX_MAGNITUDE).any():
             row = int(large.argmax())
             limit = f"is too large; at most {MAX_MAGNITUDE:g} can be clustered"
             reason = limit if np.isfinite(numbers[row]) else NOT_FINITE
             shown = f"{numbers[row]:g}"
-            text = self._refused(name, start + row, shown, numbers[:row], reason)
-            raise DataError(text, parameter="columns")
+            raise self._refused(name, start + row, shown, numbers[:row], reason)
         return numbers
 
     def _refused(
         self, name: str, row: int, value: str, above: Floats | None, reason: str = NOT_FINITE
-    ) -> str:
+    ) -> DataError:
         # below a number, the file is what it should be
         first = above is not None and len(above) == row and np.isnan(above).all()
         hint = (self.reader.hint or (NO_NUMBERS if reason == NOT_FINITE else "")) if first else ""
-        return (
-            f"{self.path}, row {row + 1}, column {name!r}: {value} {reason}. "
-            f"Correct the value, or leave this column out. {hint}"
-        ).rstrip()
+        what = f": {value} {reason}. Correct the value, or leave this column out. {hint}".rstrip()
+        return error_at(self.path, what, row=row + 1, column=name, parameter="columns")
 
 
 def _cast_together(columns: Sequence[pa.Array], text: TextFormat) -> Floats | None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from fedjigsaw._arrow import pc
 from fedjigsaw.columns.text import TextFormat, is_text
-from fedjigsaw.errors import DataError, broken, unreadable, unsupported
+from fedjigsaw.errors import DataError, about, broken, unreadable, unsupported
 from fedjigsaw.io.excel import ExcelReader
 from fedjigsaw.io.regular import check_regular, ending
 from fedjigsaw.io.text_files import TextReader
@@ -42,23 +42,24 @@ class Reader(Protocol):
 
 def open_reader(path: Path, decimal: str | None = None) -> Reader:
     """Open a file by the ending of its name; its decimal sign is found out if it is None."""
-    check_regular(path)
     kind = ending(path)
-    if kind not in READERS:
-        raise DataError(unsupported(f"read {path}", kind, READERS))
-    make = READERS[kind]
-    given = {"decimal": decimal} if make in (TextReader, ExcelReader) else {}
-    try:
-        reader: Reader | None = make(path, **given) if path.stat().st_size else None
-    except DataError:
-        raise
-    except (FileNotFoundError, PermissionError) as error:
-        raise DataError(unreadable(path, error)) from error
-    except BROKEN as error:
-        raise DataError(broken(path, kind, error)) from error
-    if reader is None:
-        raise DataError(f"{path} is empty.")
-    return reader
+    with about(file=path):
+        check_regular(path)
+        if kind not in READERS:
+            raise DataError(unsupported(f"read {path}", kind, READERS))
+        make = READERS[kind]
+        given = {"decimal": decimal} if make in (TextReader, ExcelReader) else {}
+        try:
+            if not path.stat().st_size:
+                raise DataError(f"{path} is empty.")
+            reader: Reader = make(path, **given)
+            return reader
+        except DataError:
+            raise
+        except (FileNotFoundError, PermissionError) as error:
+            raise DataError(unreadable(path, error)) from error
+        except BROKEN as error:
+            raise DataError(broken(path, kind, error)) from error
 
 
 def as_arrow(values: pa.Array | np.ndarray) -> pa.Array:
@@ -151,7 +152,7 @@ def open_parquet(path: Path) -> Iterator[ParquetContent]:
     except (FileNotFoundError, PermissionError):
         raise
     except (OSError, pa.ArrowException) as error:
-        raise DataError(broken(path, ".parquet", error)) from error
+        raise DataError(broken(path, ".parquet", error), file=path) from error
 
 
 def _check_groups(path: Path, about: Any) -> None:

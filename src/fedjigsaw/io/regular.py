@@ -61,6 +61,6 @@ def check_regular(path: Path) -> None:
 
 def _check(path: Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
-        raise DataError(f"{path} is a folder; give a file.")
+        raise DataError(f"{path} is a folder; give a file.", file=path)
     if not stat.S_ISREG(mode):
-        raise DataError(f"{path} is a pipe or a device; give a regular file.")
+        raise DataError(f"{path} is a pipe or a device; give a regular file.", file=path)

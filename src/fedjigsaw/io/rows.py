@@ -28,11 +28,11 @@ def read_rows(path: Path, *, allow_torn: bool = True) -> list[Row]:
     except FileNotFoundError:
         return []
     except OSError as error:
-        raise DataError(unreadable(path, error)) from error
+        raise DataError(unreadable(path, error), file=path) from error
     *lines, rest = content.split(b"\n")
     if rest and not allow_torn:
-        raise DataError(f"{path}, line {len(lines) + 1}, has no line end: it was cut off.")
-    return [_parse(line, f"{path}, line {number}") for number, line in enumerate(lines, start=1)]
+        raise _at_line(path, len(lines) + 1, "has no line end: it was cut off.")
+    return [_parse(line, path, number) for number, line in enumerate(lines, start=1)]
 
 
 def append_row(path: Path, row: Mapping[str, Any]) -> None:
@@ -42,7 +42,7 @@ def append_row(path: Path, row: Mapping[str, Any]) -> None:
         with path.open("ab") as file:
             file.write(_line(row))
     except OSError as error:
-        raise DataError(unwritable(path, error)) from error
+        raise DataError(unwritable(path, error), file=path) from error
 
 
 def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], *, replace: bool = True) -> None:
@@ -54,16 +54,16 @@ def _line(row: Mapping[str, Any]) -> bytes:
     return json.dumps(row).encode() + b"\n"
 
 
-def _parse(line: bytes, where: str) -> Row:
+def _parse(line: bytes, path: Path, number: int) -> Row:
     try:
         row = json.loads(line.decode())
-    except ValueError as error:
-        raise _not_a_row(line, where) from error
+    except ValueError:
+        row = None
     if not isinstance(row, dict):
-        raise _not_a_row(line, where)
+        start = line.decode(errors="replace")[:40]
+        raise _at_line(path, number, f"is not a JSON object: it begins with {start!r}.")
     return row
 
 
-def _not_a_row(line: bytes, where: str) -> DataError:
-    start = line.decode(errors="replace")[:40]
-    return DataError(f"{where}, is not a JSON object: it begins with {start!r}.")
+def _at_line(path: Path, number: int, what: str) -> DataError:
+    return DataError(f"{path}, line {number}, {what}", file=path, row=number)

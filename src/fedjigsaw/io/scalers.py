@@ -8,13 +8,13 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.scaling import Scaler
-from fedjigsaw.errors import FedJigsawError, MessageError, invalid
+from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.io._codec import (
     FORMAT,
     Header,
     check_format,
     check_readable,
-    error_in,
+    errors_in,
     read_bounded,
     read_start,
     take,
@@ -96,10 +96,8 @@ def load_scaler(path: Path | str) -> Scaler:
     """
     path = Path(path)
     content = read_bounded(path, MAX_JSON)
-    try:
+    with errors_in(path):
         return _decode(content)
-    except FedJigsawError as error:
-        raise error_in(path, error) from error
 
 
 def is_scaler(path: Path) -> bool:

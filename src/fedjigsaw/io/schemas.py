@@ -7,15 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedjigsaw.columns.schema import (
-    DATE,
-    IGNORE,
-    SCALES_BY_KIND,
-    Column,
-    Schema,
-    from_days,
-)
-from fedjigsaw.errors import DataError, ParameterError
+from fedjigsaw.columns.schema import DATE, IGNORE, SCALES_BY_KIND, Column, Schema, from_days
+from fedjigsaw.errors import DataError, ParameterError, error_at
 from fedjigsaw.io._codec import read_bounded
 
 MAX_TOML = 2**20
@@ -54,11 +47,11 @@ def load_schema(path: Path | str) -> Schema:
         _check_depth(text)
         return Schema.from_dict(tomllib.loads(text))
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a schema: it is not UTF-8 text.") from error
+        raise error_at(path, " is not a schema: it is not UTF-8 text.") from error
     except ParameterError as error:
-        raise DataError(f"{path}: {error}") from error
+        raise DataError(f"{path}: {error}", **error.subject | {"file": path}) from error
     except (ValueError, RecursionError) as error:  # also of numbers with thousands of digits
-        raise DataError(f"{path} is not a schema: it is not valid TOML ({error}).") from error
+        raise error_at(path, f" is not a schema: it is not valid TOML ({error}).") from error
 
 
 def _check_depth(text: str) -> None:
@@ -67,7 +60,8 @@ def _check_depth(text: str) -> None:
     for n, line in enumerate(text.splitlines()):
         keys = line if several_lines or line.count(".") <= MAX_POINTS else TEXTS.sub("", line)
         if keys.count(".") > MAX_POINTS:
-            raise ParameterError(f"Line {n + 1} is not one of a schema: it has too many points.")
+            text = f"Line {n + 1} is not one of a schema: it has too many points."
+            raise ParameterError(text, row=n + 1)
 
 
 def schema_to_toml(

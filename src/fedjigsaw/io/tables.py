@@ -23,6 +23,7 @@ from fedjigsaw.errors import (
     DataTypeError,
     IdentifierWarning,
     ParameterError,
+    error_at,
     invalid,
     quote_names,
     warn,
@@ -116,9 +117,9 @@ class Table:
         if not wanted:
             raise DataError("No columns selected.")
         for name in repeated(wanted):
-            raise DataError(f"Column {name!r} is selected twice.")
+            raise DataError(f"Column {name!r} is selected twice.", column=name)
         for name in repeated(id_columns):
-            raise DataError(f"The id column {name!r} is given twice.")
+            raise DataError(f"The id column {name!r} is given twice.", column=name)
         return replace(
             self,
             columns=wanted,
@@ -161,6 +162,7 @@ class Table:
             raise DataError(
                 f"{self.path} has columns that look like identifiers. Under differential privacy, "
                 "values must not decide which columns are used: name them.",
+                file=self.path,
                 parameter="columns",
             )
 
@@ -198,7 +200,9 @@ class Table:
             if isinstance(self.reader, EncodedReader):
                 names = self.reader.reader.names  # features are not in the file
             raise DataError(
-                f"{self.path} has no column {quote_names(unknown)}. It has {quote_names(names)}."
+                f"{self.path} has no column {quote_names(unknown)}. It has {quote_names(names)}.",
+                file=self.path,
+                column=unknown[0],
             )
 
     def batches(self) -> Iterator[Batch]:
@@ -215,16 +219,14 @@ class Table:
                 np.logical_not(np.isnan(rows).any(axis=1), out=kept)
             whole = bool(kept.all())
             if not whole and not self.drop_missing:
-                text = (
-                    f"{self.path} has missing values: {self._missing()}. Skip these rows, or fill"
-                )
-                raise DataError(f"{text} in the values first.", parameter="drop_missing")
+                advice = "Skip these rows, or fill in the values first."
+                raise self._missing("has missing values", advice, "drop_missing")
             start += len(rows)
             self.tally.rows = start
             self.tally.skipped += len(rows) - int(kept.sum())
             yield Batch(rows if whole else rows[kept], kept, tuple(values[n_columns:]))
         if not start:
-            raise DataError(f"{self.path} has no rows. {self.reader.hint}".rstrip())
+            raise self.no_rows()
 
     def read(
         self,
@@ -257,22 +259,25 @@ class Table:
     def check_complete(self) -> None:
         """Raise if the latest reading has skipped all rows."""
         if self.tally.skipped == self.tally.rows:
-            raise DataError(
-                f"{self.path} has no row without missing values: {self._missing()}. Fill them in, "
-                "or leave out a column that is empty.",
-                parameter="columns",
-            )
+            advice = "Fill them in, or leave out a column that is empty."
+            raise self._missing("has no row without missing values", advice, "columns")
 
-    def _missing(self) -> str:
-        """Count the missing values of each column for an error; this reads the file again."""
+    def no_rows(self) -> DataError:
+        """Return the error that a file without rows is."""
+        return error_at(self.path, f" has no rows. {self.reader.hint}".rstrip())
+
+    def _missing(self, what: str, advice: str, parameter: str) -> DataError:
+        """Return an error that counts the missing values of columns; this reads the file again."""
         counts = np.zeros(len(self.columns), dtype=np.int64)
         numbers, start = Numbers(self.path, self.reader), 0
         for values in self.reader.batches(self.columns):
             rows = numbers.rows(self.columns, values, start)
             counts += np.isnan(rows).sum(axis=0)
             start += len(rows)
-        pairs = zip(self.columns, counts, strict=True)
-        return ", ".join(f"{n} in {name!r}" for name, n in pairs if n)
+        found = {name: n for name, n in zip(self.columns, counts, strict=True) if n}
+        text = f"{what}: {', '.join(f'{n} in {name!r}' for name, n in found.items())}. {advice}"
+        text, column = f"{self.path} {text}", next(iter(found))
+        return DataError(text, parameter=parameter, file=self.path, column=column)
 
 
 def open_file(path: Path | str, decimal: str | None = None) -> Table:
@@ -390,12 +395,14 @@ def check_names(path: Path, names: Sequence[str]) -> None:
     unprintable = [name for name in names if not name.isprintable()]
     if unprintable:
         allowed = "named in printable characters"
-        raise DataError(invalid("columns", str(path), allowed, unprintable[:5]))
+        raise DataError(invalid("columns", str(path), allowed, unprintable[:5]), file=path)
     twice = sorted(repeated(names))[:5]
     if twice:
         raise DataError(
             f"{path} has several columns named {quote_names(twice)}. Rename all but one of each in "
-            "the file."
+            "the file.",
+            file=path,
+            column=twice[0],
         )
 
 

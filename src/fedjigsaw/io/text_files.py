@@ -12,11 +12,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
-from fedjigsaw.errors import DataError, broken, counted
+from fedjigsaw.errors import DataError, broken, counted, error_at
 from fedjigsaw.io.detection import (
     DELIMITERS,
     Found,
-    check_certain,
     check_one_encoding,
     find_delimiter,
     find_encoding,
@@ -25,13 +24,7 @@ from fedjigsaw.io.detection import (
     in_words,
     whole_rows,
 )
-from fedjigsaw.io.headers import (
-    MAX_TITLE,
-    Title,
-    check_header,
-    find_title,
-    name_columns,
-)
+from fedjigsaw.io.headers import MAX_TITLE, Title, check_header, find_title, name_columns
 from fedjigsaw.io.last_rows import check_last
 from fedjigsaw.io.quotes import first_wrong_mark
 from fedjigsaw.io.regular import ending
@@ -74,7 +67,7 @@ class TextReader:
         try:
             self._open_columns(sample)
         except DataError as error:
-            raise DataError(f"{error} {self.hint}".rstrip(), parameter=error.parameter) from None
+            raise DataError(f"{error} {self.hint}".rstrip(), **error.subject) from None
 
     def _open_columns(self, sample: str) -> None:
         path = self.path
@@ -92,7 +85,7 @@ class TextReader:
         self.all_names = [name or f"\0{j}" for j, name in enumerate(names)]
         found = find_text_format(path, names, columns, self.delimiter, decimal=self.decimal)
         found = self._beyond(found) if self.is_long else found
-        check_certain(path, found)
+        found.check()
         self.text = found.text
         if len(names) > 1:
             self._check_end(names)
@@ -121,7 +114,7 @@ class TextReader:
                 for batch in _without_last(_joined(tallied(stream)), self.n_blank):
                     yield batch.columns
         except (OSError, ValueError, pa.ArrowException) as error:
-            raise DataError(self._why(error, n_rows)) from error
+            raise self._why(error, n_rows) from error
 
     def _find_title(self, sample: str) -> Title:
         """Look for the names of the columns below a title; it hides what separates columns."""
@@ -222,7 +215,8 @@ class TextReader:
         if line:
             raise DataError(
                 f"{self.path}, line {line}: a quotation mark opens a value and is not closed at "
-                "its end. Close it, or remove it; inside such a value, write it twice."
+                "its end. Close it, or remove it; inside such a value, write it twice.",
+                row=line,
             )
 
     def _sample(self) -> tuple[int, str, str]:
@@ -242,8 +236,9 @@ class TextReader:
         if self.is_long:
             rows = whole_rows(rows, len(rows) - 1)
             if rows.count("\n") < 2:
-                where = "row 1" if "\n" in rows else "its first line"
-                raise DataError(f"{self.path}: {where} {TOO_LONG}")
+                row = 1 if "\n" in rows else None
+                where = f"row {row}" if row else "its first line"
+                raise DataError(f"{self.path}: {where} {TOO_LONG}", row=row)
         rows = rows if rows.endswith("\n") else f"{rows}\n"
         first = rows[: rows.index("\n")]
         if max(map(first.count, DELIMITERS)) >= MAX_COLUMNS:
@@ -308,14 +303,14 @@ class TextReader:
         except pa.ArrowInvalid:
             if not wrong:
                 raise
-            raise DataError(self._ragged(wrong[0], 1)) from None  # arrow's error shows the row
+            raise self._ragged(wrong[0], 1) from None  # arrow's error shows the row
         return [column.combine_chunks() for column in table.columns]
 
     # -------------------------------------------------------------------------------------- errors
 
-    def _why(self, error: Exception, n_rows: int) -> str:
+    def _why(self, error: Exception, n_rows: int) -> DataError:
         if "straddling" in str(error):
-            return f"{self.path}, after row {n_rows}: a row {TOO_LONG}"
+            return error_at(self.path, f", after row {n_rows}: a row {TOO_LONG}")
         wrong: list[Any] = []
         if "Expected" in str(error):  # arrow's error shows the row, and not its number
             convert = pa.csv.ConvertOptions(include_columns=self.names[:1])
@@ -324,20 +319,21 @@ class TextReader:
                     pass
         if wrong:
             return self._ragged(wrong[0], self.skipped + 1)
-        return broken(self.path, ending(self.path), error)
+        return DataError(broken(self.path, ending(self.path), error), file=self.path)
 
-    def _ragged(self, row: Any, before: int) -> str:
+    def _ragged(self, row: Any, before: int) -> DataError:
         sign = DELIMITERS[self.delimiter]
         is_open = (row.text or "").rstrip("\r\n").endswith(self.delimiter)
         one_more = is_open and row.actual_columns == row.expected_columns + 1
         # it is not skipped: the header may lack the name of the first column instead of the last
         hint = f" If all rows end with one of the {sign}, end the first line with it, too."
-        return (
-            f"{self.path}, row {row.number - before}, has {counted(row.actual_columns, 'value')}, "
+        what = (
+            f", has {counted(row.actual_columns, 'value')}, "
             f"and the header has {row.expected_columns} names (separated by {sign}). "
             "Correct the row, or delete it if it is a note; "
             f"a value that contains {sign} needs quotation marks.{hint if one_more else ''}"
         )
+        return error_at(self.path, what, row=row.number - before)
 
 
 def _joined(batches: Iterable[Any]) -> Iterator[Any]:

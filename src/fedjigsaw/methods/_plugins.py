@@ -111,7 +111,7 @@ def classes_of(place: str) -> list[type[FederatedClusterer]]:
     """
     is_file = place.endswith(".py")
     if is_file and not Path(place).is_file():
-        raise DataError(f"Cannot read {place}: no such file.")
+        raise DataError(f"Cannot read {place}: no such file.", file=place)
     import_freely()
     try:
         module = _run_file(Path(place)) if is_file else import_module(place)

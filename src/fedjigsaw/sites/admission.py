@@ -206,7 +206,8 @@ class Admission:
             advice = "Correct or leave out that file"
             if self.n_files > 1:
                 advice += f", or go on without it: min_sites={self.n_files - 1}"
-            raise type(error)(f"{where}{error} {advice}.") from error
+            about = {"file": name} | error.subject
+            raise type(error)(f"{where}{error} {advice}.", **about) from error
         file = self.kept.pop(name, None)
         client = "" if file is None else file.summary.client
         self.refused.append(Refused(name, client, str(error)))

@@ -29,7 +29,7 @@ def fingerprint(*parts: object) -> str:
                     while block := file.read(2**20):
                         digest.update(block)
             except OSError as error:
-                raise DataError(unreadable(part, error)) from error
+                raise DataError(unreadable(part, error), file=part) from error
         else:
             digest.update(f"{part!r}\n".encode())
     return digest.hexdigest()

@@ -102,7 +102,7 @@ def read(path: Path) -> Iterator[tuple[Record | None, str | None]]:
                 yield record, problem
                 expected, previous = record["n"] + 1, found
     except OSError as error:
-        raise DataError(unreadable(path, error)) from error
+        raise DataError(unreadable(path, error), file=path) from error
 
 
 def last_hash(path: Path) -> str:
@@ -111,7 +111,7 @@ def last_hash(path: Path) -> str:
         with _open(path) as file:
             return _last(file, path)[1]
     except OSError as error:
-        raise DataError(unreadable(path, error)) from error
+        raise DataError(unreadable(path, error), file=path) from error
 
 
 def is_journal(path: Path) -> bool:
@@ -122,7 +122,7 @@ def is_journal(path: Path) -> bool:
         with path.open("rb") as file:
             return file.read(len(START)) == START
     except OSError as error:
-        raise DataError(unreadable(path, error)) from error
+        raise DataError(unreadable(path, error), file=path) from error
 
 
 def _open(path: Path) -> BinaryIO:

@@ -74,7 +74,7 @@ def write_labels(
     """
     path = Path(path)
     if ending(path) not in WRITERS:
-        raise DataError(unsupported(f"write {path}", path.suffix, WRITERS))
+        raise DataError(unsupported(f"write {path}", path.suffix, WRITERS), file=path)
     names = as_names(id_column)
     for name in (name for name in names if name in COLUMNS):
         raise ParameterError(
@@ -95,7 +95,7 @@ def write_labels(
                 writer.write_batch(batch)
                 n_rows += batch.num_rows
     except pa.ArrowException as error:
-        raise DataError(f"Cannot write {path}: {error}") from error
+        raise DataError(f"Cannot write {path}: {error}", file=path) from error
     return n_rows
 
 

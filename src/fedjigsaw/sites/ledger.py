@@ -137,7 +137,7 @@ class Ledger:
                 ) from error
             return False
         except OSError as error:
-            raise DataError(unreadable(self.path, error)) from error
+            raise DataError(unreadable(self.path, error), file=self.path) from error
         return True
 
     def account(self, data_set: str, fingerprint: str | None = None) -> Account:

@@ -18,7 +18,7 @@ from fedjigsaw.errors import DataError, FedJigsawError, MessageError
 from fedjigsaw.io import formats
 from fedjigsaw.io._codec import FORMAT, check_format, read_bounded
 from fedjigsaw.io.atomic import write_json
-from fedjigsaw.io.formats import ModelFile, error_in
+from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.sites.drift import Difference, Noise
 from fedjigsaw.sites.succession import Succession
 
@@ -98,7 +98,8 @@ class Lineage:
         try:
             found = cls._from(json.loads(read_bounded(path, MAX_SIZE)))
         except (ValueError, KeyError, TypeError, RecursionError, FedJigsawError) as error:
-            raise error_in(path, MessageError("it is not a lineage file.")) from error
+            text = f"{path} cannot be used: it is not a lineage file."
+            raise MessageError(text, file=path) from error
         known = fingerprint(formats.load(model, ModelFile))
         return found if found.model == known else None
 

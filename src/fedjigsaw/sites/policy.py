@@ -147,7 +147,7 @@ class Policy:
             with path.open("rb") as file:
                 content = file.read(MAX_POLICY_BYTES + 1)
         except OSError as error:
-            raise PolicyError(unreadable(path, error)) from error
+            raise PolicyError(unreadable(path, error), file=path) from error
         try:
             if len(content) > MAX_POLICY_BYTES:
                 raise ValueError(f"it is larger than {MAX_POLICY_BYTES} bytes")

@@ -206,7 +206,8 @@ def _in_order(table: Table, order: tuple[str, ...], scaler: Scaler | None) -> Ta
     if sorted(order) != sorted(table.columns) or (scaler is not None and scaler.columns != order):
         ours, theirs = quote_names(table.columns), quote_names(order)
         raise DataError(
-            f"The columns of {table.path} ({ours}) differ from those of the run ({theirs})."
+            f"The columns of {table.path} ({ours}) differ from those of the run ({theirs}).",
+            file=table.path,
         )
     return replace(table, columns=order)
 

@@ -133,7 +133,8 @@ def propose_schema(
         hint = tables[0].reader.hint
         raise DataError(
             f"{tables[0].path} has {counted(n_rows, 'row')}; a schema of fewer than {min_rows} "
-            f"rows may not leave (min_rows={min_rows}). {hint}".rstrip()
+            f"rows may not leave (min_rows={min_rows}). {hint}".rstrip(),
+            file=tables[0].path,
         )
     found = {name: recognize(seen, min_rows) for name, seen in sightings.items()}
     found = _without_answers(found)
@@ -156,7 +157,8 @@ def propose_schema(
         raise DataError(
             f"{tables[0].path} has no column that could be clustered ("
             + "; ".join(reasons[:SHOWN])
-            + f"{more}). {hint}"
+            + f"{more}). {hint}",
+            file=tables[0].path,
         )
     told = (*_told(sightings, found, marks), *_refused(entries, spreads))
     return Proposal(tuple(entries), marks, min_rows, told)

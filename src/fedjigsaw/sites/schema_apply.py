@@ -12,10 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from fedjigsaw._arrow import pc
-from fedjigsaw.columns.schema import (
-    IGNORE,
-    Schema,
-)
+from fedjigsaw.columns.schema import IGNORE, Schema
 from fedjigsaw.columns.text import is_text, whole
 from fedjigsaw.columns.words import close_names
 from fedjigsaw.errors import DataError, ParameterError
@@ -116,7 +113,7 @@ def apply_schema(
             if writer is not None:
                 writer.close()
         if not plan.n_rows:
-            raise DataError(f"{table.path} has no rows. {table.reader.hint}".rstrip())
+            raise table.no_rows()
         for column in plan.columns.values():
             column.check()
     return plan.result()
@@ -191,7 +188,9 @@ def _plan(table: Table, schema: Schema, changes: Changes) -> _Plan:
     if taken:
         raise DataError(
             f"{table.path} has a column {taken[0]!r} besides {changes.names[taken[0]]!r}, which "
-            "would get the same name. Leave one of them out of the file."
+            "would get the same name. Leave one of them out of the file.",
+            file=table.path,
+            column=taken[0],
         )
     return _Plan(columns, sources, copied)
 
@@ -201,7 +200,10 @@ def _source(path: Path, name: str, there: Sequence[str], changes: Changes) -> st
     source = changes.names.get(name, name)
     if name in changes.empty and source in there:
         raise ParameterError(
-            f"{path} has a column {source!r}, which would get lost.", parameter="empty"
+            f"{path} has a column {source!r}, which would get lost.",
+            parameter="empty",
+            file=path,
+            column=source,
         )
     if name in changes.empty:
         return None
@@ -211,4 +213,5 @@ def _source(path: Path, name: str, there: Sequence[str], changes: Changes) -> st
     guess = f" Is it {close[0]!r}?" if close else ""
     which = f"{source!r}" if source == name else f"{source!r}, which was named for {name!r}"
     advice = "" if source != name else " Say which one it is, or add an empty one."
-    raise DataError(f"{path} has no column {which}.{guess}{advice}", parameter="names")
+    text = f"{path} has no column {which}.{guess}{advice}"
+    raise DataError(text, parameter="names", file=path, column=source)

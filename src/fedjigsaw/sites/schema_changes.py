@@ -62,19 +62,22 @@ def check_changes(used: Mapping[str, Column], changes: Changes) -> None:
                 f"The schema refuses missing values of column {name!r}, so that it cannot be "
                 "empty. Ignore the column in the schema of all sites instead.",
                 parameter="empty",
+                column=name,
             )
     for name, factor in changes.factors.items():
         if not isfinite(factor) or factor == 0:
             allowed = "a finite number other than 0"
             text = invalid("factor", f"column {name!r}", allowed, factor)
-            raise ParameterError(text, parameter="factors")
+            raise ParameterError(text, parameter="factors", column=name)
     for name, levels in changes.levels.items():
         _check_levels(used[name], levels)
     sources = Counter(changes.names.values())
     for source, n in sources.items():
         if n > 1:
             raise ParameterError(
-                f"Column {source!r} of the file is given two names.", parameter="names"
+                f"Column {source!r} of the file is given two names.",
+                parameter="names",
+                column=source,
             )
 
 
@@ -82,12 +85,12 @@ def _check_column(field: str, name: str, used: Mapping[str, Column], kinds: Sequ
     if name not in used:
         close = close_names(name, list(used))
         guess = f" Is it {close[0]!r}?" if close else f" It has {quote_names(list(used))}."
-        raise ParameterError(f"The schema uses no column {name!r}.{guess}", parameter=field)
-    if used[name].kind not in kinds:
-        raise ParameterError(
-            f"Column {name!r} is of kind {used[name].kind}; this is for {' and '.join(kinds)}.",
-            parameter=field,
-        )
+        text = f"The schema uses no column {name!r}.{guess}"
+    elif used[name].kind not in kinds:
+        text = f"Column {name!r} is of kind {used[name].kind}; this is for {' and '.join(kinds)}."
+    else:
+        return
+    raise ParameterError(text, parameter=field, column=name)
 
 
 def _check_levels(column: Column, levels: Mapping[str, str]) -> None:
@@ -98,4 +101,5 @@ def _check_levels(column: Column, levels: Mapping[str, str]) -> None:
             raise ParameterError(
                 f"{new!r} is no category of column {column.name!r}. It has {shown}.",
                 parameter="levels",
+                column=column.name,
             )

@@ -8,7 +8,6 @@ from pathlib import Path
 from fedjigsaw.columns.in_words import unit_of
 from fedjigsaw.columns.schema import IGNORE, NUMBER, Column, Schema
 from fedjigsaw.columns.words import close_names, unlike_ends
-from fedjigsaw.errors import DataError
 from fedjigsaw.io.tables import Table
 from fedjigsaw.sites.preparation import Progress, quiet, raw_columns, with_all_columns
 from fedjigsaw.sites.schema_count import ColumnCount
@@ -130,7 +129,7 @@ def check_file(
         n_rows += n
         progress(n)
     if not n_rows:
-        raise DataError(f"{table.path} has no rows. {table.reader.hint}".rstrip())
+        raise table.no_rows()
     known = {column.name for column in schema.columns}
     others = [name for name in names if name not in known]
     checks = []

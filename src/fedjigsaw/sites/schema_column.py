@@ -24,19 +24,9 @@ from fedjigsaw.columns.schema import (
     Column,
     to_days,
 )
-from fedjigsaw.columns.text import (
-    Flags,
-    TextFormat,
-    has_days,
-    plain,
-)
-from fedjigsaw.columns.values import (
-    MUST_BE,
-    SECONDS_PER_DAY,
-    read_levels,
-    show_value,
-)
-from fedjigsaw.errors import DataError, counted
+from fedjigsaw.columns.text import Flags, TextFormat, has_days, plain
+from fedjigsaw.columns.values import MUST_BE, SECONDS_PER_DAY, read_levels, show_value
+from fedjigsaw.errors import DataError, counted, error_at
 from fedjigsaw.sites.schema_count import LONGEST
 
 MOST = 0.5  # of the values of a column: if more would become missing, nothing is written
@@ -75,11 +65,14 @@ class CopiedColumn:
             self._find_format(values)
         reading = read_leniently(self.column, values, self.text, self.pattern)
         if reading.unreadable.any():
-            raise self._unreadable(values, int(np.argmax(reading.unreadable)))
+            raise self._unreadable(values, reading.unreadable)
         numbers = reading.numbers
         if self.column.kind in (NUMBER, DATE):
-            numbers = self._numbers(numbers)
-        outside = reading.outside if self.column.kind in TEXT_KINDS else self._outside(numbers)
+            numbers = self.factor * np.where(self._are_days(numbers, self.absent), np.nan, numbers)
+        low, high = self.column.range or (-np.inf, np.inf)
+        outside = reading.outside
+        if self.column.kind not in TEXT_KINDS:
+            outside = (numbers < low) | (numbers > high)
         self.n_outside += int(outside.sum())
         if outside.any() and not self.first_outside:
             self.first_outside = self._first(raw, outside)
@@ -120,20 +113,19 @@ class CopiedColumn:
         """Refuse a copy of which most values of this column would be outside, or missing."""
         name, measured = self.column.name, self.column.kind in (NUMBER, DATE)
         if measured and self.column.outside != "missing" and self.n_outside > MOST * self.n_present:
-            raise DataError(
-                f"{self.path}, column {name!r}: {self.n_outside:,} of {self.n_present:,} values "
-                "would be outside of the range of the schema, and no command would take the copy. "
-                f"Nothing was written. Is the unit right, and the range of the schema?",
-                parameter="factors",
+            what = (
+                f": {self.n_outside:,} of {self.n_present:,} values would be outside of the range "
+                "of the schema, and no command would take the copy. Nothing was written. Is the "
+                "unit right, and the range of the schema?"
             )
+            raise error_at(self.path, what, column=name, parameter="factors")
         if self.n_unasked > MOST * self.n_present:
-            raise DataError(
-                f"{self.path}, column {name!r}: {self.n_unasked:,} of {self.n_present:,} values "
-                f"would become missing; {self.first_gone}. Nothing was written. Is the unit right, "
-                "and the range of the schema? A mark for so many missing values is given for its "
-                f"column alone.",
-                parameter="missing_in",
+            what = (
+                f": {self.n_unasked:,} of {self.n_present:,} values would become missing; "
+                f"{self.first_gone}. Nothing was written. Is the unit right, and the range of the "
+                "schema? A mark for so many missing values is given for its column alone."
             )
+            raise error_at(self.path, what, column=name, parameter="missing_in")
 
     def _build(self, values: pa.Array, numbers: Floats) -> pa.Array:
         if self.column.kind in TEXT_KINDS:
@@ -148,12 +140,8 @@ class CopiedColumn:
         if self.has_time:
             return _array(numbers * SECONDS_PER_DAY, pa.timestamp("s"))
         if timed.any():
-            place = int(np.argmax(timed))
-            raise DataError(
-                f"{self.path}, row {self.n_rows + place + 1}, column {self.column.name!r}: "
-                f"{show_value(values, place, LONGEST)} has a time of day, and the dates of the "
-                "first rows have none. Write all of them alike."
-            )
+            what = "has a time of day, and the dates of the first rows have none."
+            raise self._bad_value(values, timed, f"{what} Write all of them alike.")
         return _array(numbers, pa.date32())
 
     def _may_have_time(self, values: pa.Array, numbers: Floats) -> bool:
@@ -164,10 +152,6 @@ class CopiedColumn:
             return True
         return any(code in self.pattern for code in ("%H", "%I")) or bool((numbers % 1 > 0).any())
 
-    def _numbers(self, numbers: Floats) -> Floats:
-        numbers = np.where(self._are_days(numbers, self.absent), np.nan, numbers)
-        return self.factor * numbers
-
     def _missing(self, raw: pa.Array, text: TextFormat) -> Flags:
         return read_leniently(self.column, raw, text, self.pattern).missing
 
@@ -177,33 +161,39 @@ class CopiedColumn:
         found: Flags = np.isin(np.floor(numbers), days)
         return found
 
-    def _outside(self, numbers: Floats) -> Flags:
-        low, high = self.column.range or (-np.inf, np.inf)
-        return (numbers < low) | (numbers > high)
-
     def _find_format(self, values: pa.Array) -> None:
         found, name = best_format(self.column, values, self.text), self.column.name
         if is_ambiguous(self.column, values, self.text):
-            raise DataError(
-                f"{self.path}, column {name!r}: dates can be read with the day or with the month "
-                f"first. Say which: {found!r} or {exchanged(found)!r}.",
-                parameter="date_formats",
+            what = (
+                ": dates can be read with the day or with the month first. Say which: "
+                f"{found!r} or {exchanged(found)!r}."
             )
+            raise error_at(self.path, what, column=name, parameter="date_formats")
         self.pattern = found
 
-    def _unreadable(self, values: pa.Array, place: int) -> DataError:
-        column, value = self.column, show_value(values, place, LONGEST)
+    def _bad_value(self, values: pa.Array, bad: Flags, what: str, parameter: str = "") -> DataError:
+        """Return an error about the first bad value, which its text begins with."""
+        place = int(np.argmax(bad))
+        return error_at(
+            self.path,
+            f": {show_value(values, place, LONGEST)} {what}",
+            row=self.n_rows + place + 1,
+            column=self.column.name,
+            parameter=parameter,
+        )
+
+    def _unreadable(self, values: pa.Array, bad: Flags) -> DataError:
+        column = self.column
         advice, field = "count it as missing", "missing"
         if column.kind == DATE:
             advice, field = "give the format", "date_formats"
         if column.kind == BOOLEAN:
             advice, field = "say what it means", "levels"
-        where = f"{self.path}, row {self.n_rows + place + 1}, column {column.name!r}"
         reason = MUST_BE[column.kind]
         if self.pattern and column.kind == DATE:
             reason += f" as in {self.pattern}"
-        text = f"{where}: {value} is not {reason}. Correct it, or {advice}."
-        return DataError(text, parameter=field)
+        what = f"is not {reason}. Correct it, or {advice}."
+        return self._bad_value(values, bad, what, field)
 
     def say(self, source: str | None) -> list[str]:
         """Return what was changed, in words."""

@@ -113,7 +113,8 @@ def measure(
     if stats.n_samples < min_rows:  # the mean of one row is that row, of two nearly both
         raise DataError(
             f"{table.path} has {counted(stats.n_samples, 'row')}; statistics of fewer than "
-            f"{min_rows} rows may not leave (min_rows={min_rows})."
+            f"{min_rows} rows may not leave (min_rows={min_rows}).",
+            file=table.path,
         )
     marks.warn(table.path)
     if schema is None:
