@@ -44,6 +44,19 @@ OF_SITES = {
 TOO_FEW = "too_few_support"  # tensor of a model: there if more than `liars` sites hold own groups
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
+# names of tensors
+QUANTIZATION = "quantization"  # of a summary: the variance that hides the steps of each column
+K_CURVE, K_CONFIDENCE, K_RUNNER_UP = "k_curve", "k_confidence", "k_runner_up"
+K_CLOSEST, K_BACKGROUND, K_ELONGATION = "k_closest", "k_background", "k_elongation"
+K_COLUMNS, K_DOUBTS, SUPPORT_SEPARATION = "k_columns", "k_doubts", "support_separation"
+K_TENSORS = (  # of a model, about its number of clusters
+    *(K_CURVE, K_CONFIDENCE, K_RUNNER_UP, K_CLOSEST, K_BACKGROUND),
+    *(K_ELONGATION, K_COLUMNS, K_DOUBTS, SUPPORT_SEPARATION),
+)
+SHAPE_MEANS, SHAPE_BASIS, SHAPE_PULLS = "shape_means", "shape_basis", "shape_pulls"
+SHAPE_VARIANCES, SHAPE_OFFSETS = "shape_variances", "shape_offsets"
+SHAPE_CLUSTERS, SHAPE_BACKGROUND = "shape_clusters", "shape_background"
+
 
 class _Message:
     """Base of messages: equality bit by bit, size in bytes, checks again when unpickled."""

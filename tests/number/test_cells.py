@@ -13,13 +13,13 @@ ONE = np.ones(20)
 def test_the_unit_is_the_spread_of_all_rows():
     for far in (30.0, 3e5):
         values = np.vstack([ROWS[:-1], [[far]]])
-        cells = Cells.of(values, ONE, 0 * ONE)
+        cells = Cells(values, ONE, 0 * ONE)
         assert cells.scale == pytest.approx(values.std())
 
 
 def test_a_few_absurd_numbers_are_not_the_unit():
     for far in (3e6, -1e9, 1e12):
-        cells = Cells.of(np.vstack([ROWS[:-1], [[far]]]), ONE, 0 * ONE)
+        cells = Cells(np.vstack([ROWS[:-1], [[far]]]), ONE, 0 * ONE)
         # the rows are 0 to 18 and one more, so the middle one is about 9; the farthest are 9 off
         assert 8 <= cells.scale <= 10
         assert cells.in_units(cells.points)[:3, 0] == pytest.approx([0, 1, 2], abs=1e-3)
@@ -27,7 +27,7 @@ def test_a_few_absurd_numbers_are_not_the_unit():
 
 def test_rounding_is_not_the_unit():
     values = np.vstack([1e-16 * ROWS, ROWS[:2]])
-    cells = Cells.of(values, np.ones(22), np.zeros(22))
+    cells = Cells(values, np.ones(22), np.zeros(22))
     assert cells.scale == pytest.approx(values.std())
 
 

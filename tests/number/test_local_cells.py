@@ -4,7 +4,7 @@ import numpy as np
 
 from fedjigsaw.kernels.backends import SklearnBackend
 from fedjigsaw.kernels.kmeans import Problem, kmeans
-from fedjigsaw.number.local_cells import find_cells
+from fedjigsaw.number.cells import find_cells
 
 
 def problem(rng, n=1500, d=4, k=100):

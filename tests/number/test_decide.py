@@ -6,15 +6,11 @@ import pytest
 from fedjigsaw.kernels.compiled import installed
 from fedjigsaw.kernels.kmeans import Problem
 from fedjigsaw.number import valleys as valleying
-from fedjigsaw.number.cells import MANY_CELLS, Cells
-from fedjigsaw.number.confidence import confidence, telling_columns
-from fedjigsaw.number.decision import choose
-from fedjigsaw.number.findings import Doubt, KFindings
-from fedjigsaw.number.grain import grain_of
-from fedjigsaw.number.local_cells import find_cells
-from fedjigsaw.number.mixtures import MIN_ROWS, from_labels
+from fedjigsaw.number.cells import COMPILED_CELLS, Cells, find_cells, n_cells, quantization_variance
+from fedjigsaw.number.confidence import Doubt, KFindings, telling_columns
+from fedjigsaw.number.decide import choose
+from fedjigsaw.number.mixture import MIN_ROWS, from_labels
 from fedjigsaw.number.search import agglomerate
-from fedjigsaw.number.sizes import n_cells
 from fedjigsaw.number.valleys import BELIEVED, valleys
 from reproduction.experiments.sets import HARD_SETS
 
@@ -36,6 +32,10 @@ def chosen(X, **options):
     return choose(centers, counts, sse, owners=owners, **options)
 
 
+def confidence(choice, left_out=0.0):
+    return KFindings.of(choice, np.arange(choice.k), left_out).confidence
+
+
 def blobs(rng, centers, sizes, sd=1.0):
     centers = np.asarray(centers, dtype=np.float64)
     y = np.repeat(np.arange(len(centers)), sizes)
@@ -50,7 +50,7 @@ class TestClusters:
         X = blobs(rng, [[0, 0], [9, 0], [0, 9], [9, 9]], [4000, 400, 100, 40])
         choice = chosen(X)
         assert choice.k == 4
-        assert confidence(choice, 0.0) > 0.9
+        assert confidence(choice) > 0.9
         counts = np.sort(choice.mixture.moments.counts)
         # some outer rows of the smallest belong to the background
         assert counts == pytest.approx([40, 100, 400, 4000], rel=0.1, abs=15)
@@ -104,7 +104,7 @@ class TestNoStructure:
     def test_categories_that_mean_nothing(self, rng):
         """Without the variance that hides steps, every combination is a cluster."""
         X = rng.integers(0, 2, (2000, 4)) * 1.0
-        assert chosen(X, grain=np.full(4, 1 / 6)).k == 1
+        assert chosen(X, quantization=np.full(4, 1 / 6)).k == 1
         assert chosen(X).k > 4
 
     def test_identical_rows(self):
@@ -150,7 +150,7 @@ class TestDoubt:
         """Columns of 0 and 1 divide clusters, and in many columns halves have valleys."""
         data = HARD_SETS[name]
         X = data.rows(1).X
-        choice = chosen(X, grain=grain_of(X))
+        choice = chosen(X, quantization=quantization_variance(X))
         assert (choice.k, choice.finer) == (data.k, None)
 
     def test_the_largest_number_allowed(self, rng):
@@ -190,7 +190,7 @@ class TestLaws:
         assert wide.k == alone.k
         assert wide.means[:, 1:4] == pytest.approx(alone.means, abs=1e-6)
         assert wide.means[:, [0, 4]] == pytest.approx(np.array([[0.1, 7.3]] * wide.k))
-        assert confidence(wide, 0.0) == pytest.approx(confidence(alone, 0.0))
+        assert confidence(wide) == pytest.approx(confidence(alone))
         of_wide, of_alone = (KFindings.of(c, np.arange(c.k), 0.0) for c in (wide, alone))
         assert of_wide.doubts == of_alone.doubts
         assert of_wide.elongation == pytest.approx(of_alone.elongation)
@@ -212,7 +212,7 @@ class TestLaws:
     def test_mergers_are_the_best_of_all_pairs(self, rng):
         """By brute force on six components."""
         X = rng.normal(size=(60, 2)) * 5
-        cells = Cells.of(X, np.full(60, 20.0), np.full(60, 20.0))
+        cells = Cells(X, np.full(60, 20.0), np.full(60, 20.0))
         moments = from_labels(cells, np.arange(60) // 10).moments
         costs, merges = agglomerate(cells, moments)
         pairs = [(a, b) for a in range(6) for b in range(a + 1, 6)]
@@ -232,7 +232,7 @@ class TestLaws:
     def test_compiled_code_chooses_the_same(self, rng, monkeypatch, d):
         X = np.concatenate([rng.normal(at, 1, (1500, d)) for at in (0, 5 / np.sqrt(d), 9)])
         given = cells_of(X)[:3]
-        assert len(given[1]) > MANY_CELLS
+        assert len(given[1]) > COMPILED_CELLS
         found = choose(*given)
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
         plain = choose(*given)
@@ -246,7 +246,7 @@ class TestValleys:
     def test_two_gaussians(self, rng, apart, found):
         X = blobs(rng, [[0, 0], [apart, 0]], [800, 800])
         centers, counts, sse, _ = cells_of(X)
-        cells = Cells.of(centers, counts, sse)
+        cells = Cells(centers, counts, sse)
         middle = (apart / 2 - cells.middle[0]) / cells.scale
         hills = valleys(cells, from_labels(cells, (cells.points[:, 0] > middle) * 1))
         assert hills.separate == found
@@ -259,7 +259,7 @@ class TestValleys:
         """In the last two of 50 squares, chance makes a valley of 2.7 standard errors."""
         X = np.random.default_rng(seed).uniform(size=(2000, 2))
         centers, counts, sse, _ = cells_of(X)
-        cells = Cells.of(centers, counts, sse)
+        cells = Cells(centers, counts, sse)
         assert not valleys(cells, from_labels(cells, (cells.points[:, 0] > 0) * 1)).separate
 
 
