@@ -56,6 +56,10 @@ K_TENSORS = (  # of a model, about its number of clusters
 SHAPE_MEANS, SHAPE_BASIS, SHAPE_PULLS = "shape_means", "shape_basis", "shape_pulls"
 SHAPE_VARIANCES, SHAPE_OFFSETS = "shape_variances", "shape_offsets"
 SHAPE_CLUSTERS, SHAPE_BACKGROUND = "shape_clusters", "shape_background"
+SHAPE_TENSORS = (  # of a model, about the shapes of its clusters
+    *(SHAPE_MEANS, SHAPE_BASIS, SHAPE_PULLS, SHAPE_VARIANCES),
+    *(SHAPE_OFFSETS, SHAPE_CLUSTERS, SHAPE_BACKGROUND),
+)
 
 
 class _Message:

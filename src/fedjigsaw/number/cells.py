@@ -9,13 +9,7 @@ import numpy as np
 from fedjigsaw._rows import is_sparse
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend, NumbaBackend, SizedBackend, default_backend
-from fedjigsaw.kernels.kmeans import (
-    Problem,
-    Solution,
-    kmeans_many,
-    nearest_centers,
-    partition_of,
-)
+from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many, nearest_centers, partition_of
 from fedjigsaw.kernels.nearest import compiles, nearest
 
 CELLS_PER_CLIENT = 200  # at most: what a default policy lets a site send

@@ -10,27 +10,19 @@ where they are shown.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from fedjigsaw import messages
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import counted
-from fedjigsaw.messages import (
-    K_BACKGROUND,
-    K_CLOSEST,
-    K_COLUMNS,
-    K_CONFIDENCE,
-    K_DOUBTS,
-    K_ELONGATION,
-    K_RUNNER_UP,
-    SHAPE_CLUSTERS,
-    SUPPORT_SEPARATION,
-    Model,
-)
+from fedjigsaw.messages import Model
 from fedjigsaw.number.cells import LEAST_VARIANCE, Cells
 from fedjigsaw.number.mixture import LONG, MIN_ROWS
 from fedjigsaw.number.shapes import knows_noise, take_tensor
+from fedjigsaw.number.valleys import BELIEVED
 from fedjigsaw.validation import MAX_COUNT
 
 if TYPE_CHECKING:
@@ -43,6 +35,7 @@ FLAT, FLATTER = 2.4, 0.8  # kurtosis between Gaussian (3) and uniform (1.8), and
 COARSE = 0.1  # a column whose steps hide so much of its variance shows no shapes
 HIDDEN = 0.4  # factor for one cluster where a few columns seem to have several
 DOUBT_OF_STEPS = 0.55  # is subtracted where all columns are coarse
+CLEARLY = 1.5  # times deeper: a valley between clusters, beside one inside of a cluster
 BLURRED = 0.5  # factor for what may well hide another number
 SMALL_CLUSTER = 0.02  # of an average cluster
 SURE, DOUBTFUL = 0.9, 0.5  # from here on nothing is added; below, a warning is given
@@ -128,22 +121,22 @@ class KFindings:
     @classmethod
     def from_model(cls, model: Model, ids: Sequence[int] = ()) -> Self | None:
         """Read the findings of a model, which may come from others; None if it has none."""
-        if K_CONFIDENCE not in model.tensors:
+        if messages.K_CONFIDENCE not in model.tensors:
             return None
-        k, d = model.centers.shape
-        runner_up = int(take_tensor(model, K_RUNNER_UP, (1,), 0, MAX_COUNT)[0])
-        a, b = take_tensor(model, K_CLOSEST, (2,), -1, k - 1).astype(np.int64).tolist()
-        n_columns = model.tensors[K_COLUMNS].size if K_COLUMNS in model.tensors else 0
+        (k, d), known, take = model.centers.shape, model.tensors, partial(take_tensor, model)
+        runner_up = int(take(messages.K_RUNNER_UP, (1,), 0, MAX_COUNT)[0])
+        a, b = take(messages.K_CLOSEST, (2,), -1, k - 1).astype(np.int64).tolist()
+        n_columns = known.get(messages.K_COLUMNS, np.zeros(0)).size
         return cls(
-            confidence=float(take_tensor(model, K_CONFIDENCE, (1,), 0, 1)[0]),
+            confidence=float(take(messages.K_CONFIDENCE, (1,), 0, 1)[0]),
             runner_up=runner_up or None,
             closest=None if min(a, b) < 0 else (a, b),
-            background=float(take_tensor(model, K_BACKGROUND, (1,), 0, 1)[0]),
-            elongation=take_tensor(model, K_ELONGATION, (k,), 0, np.inf),
-            columns=take_tensor(model, K_COLUMNS, (n_columns,), 0, d - 1).astype(np.int64),
-            doubts=Doubt(int(take_tensor(model, K_DOUBTS, (1,), 0, 2 * max(Doubt) - 1)[0])),
-            separation=take_tensor(model, SUPPORT_SEPARATION, (k,), 0, 1),
-            shaped=SHAPE_CLUSTERS in model.tensors,
+            background=float(take(messages.K_BACKGROUND, (1,), 0, 1)[0]),
+            elongation=take(messages.K_ELONGATION, (k,), 0, np.inf),
+            columns=take(messages.K_COLUMNS, (n_columns,), 0, d - 1).astype(np.int64),
+            doubts=Doubt(int(take(messages.K_DOUBTS, (1,), 0, 2 * max(Doubt) - 1)[0])),
+            separation=take(messages.SUPPORT_SEPARATION, (k,), 0, 1),
+            shaped=messages.SHAPE_CLUSTERS in known,
             noisy=knows_noise(model),
             ids=tuple(ids),
         )
@@ -151,14 +144,14 @@ class KFindings:
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the findings as tensors of a model."""
         return {
-            K_CONFIDENCE: np.array([self.confidence]),
-            K_RUNNER_UP: np.array([self.runner_up or 0]),
-            K_CLOSEST: np.array(self.closest or (-1, -1)),
-            K_BACKGROUND: np.array([self.background]),
-            K_ELONGATION: self.elongation,
-            K_COLUMNS: self.columns,
-            K_DOUBTS: np.array([int(self.doubts)]),
-            SUPPORT_SEPARATION: self.separation,
+            messages.K_CONFIDENCE: np.array([self.confidence]),
+            messages.K_RUNNER_UP: np.array([self.runner_up or 0]),
+            messages.K_CLOSEST: np.array(self.closest or (-1, -1)),
+            messages.K_BACKGROUND: np.array([self.background]),
+            messages.K_ELONGATION: self.elongation,
+            messages.K_COLUMNS: self.columns,
+            messages.K_DOUBTS: np.array([int(self.doubts)]),
+            messages.SUPPORT_SEPARATION: self.separation,
         }
 
     def sentence(self) -> str:
@@ -204,38 +197,33 @@ class KFindings:
         ----------
         columns : names of the columns.
         """
-        found = []
         long = [self.name(i) for i in np.flatnonzero(self.elongation >= LONG).tolist()]
-        if long and len(self.elongation) > 1 and not self.shaped:
-            times = f"up to {self.elongation.max():.0f} times as long as wide"
-            clusters, them = f"Clusters {_listed(long)} are", "them"
-            pieces = "they may be pieces of bent clusters"
-            if len(long) == 1:
-                clusters, them = f"Cluster {long[0]} is", "it"
-                pieces = "it may be a piece of a bent cluster"
-            found.append(
-                f"{clusters} elongated ({times}): nearest centers may cut {them}. "
-                "Set shape to elongated to label rows by shapes of clusters."
-            )
-            if Doubt.CRITERIA in self.doubts:
-                found.append(
-                    f"If {pieces}, set shape to any to join those that have no valley between them."
-                )
-        if self.background >= BACKGROUND and not self.noisy and len(self.separation) > 1:
-            found.append(
-                f"About {self.background:.0%} of the rows lie outside of all clusters. "
-                "Set noise to true to label them -1."
-            )
+        are, them, pieces = (
+            (f"Cluster {long[0]} is", "it", "it may be a piece of a bent cluster")
+            if len(long) == 1
+            else (f"Clusters {_listed(long)} are", "them", "they may be pieces of bent clusters")
+        )
+        cut = bool(long) and len(self.elongation) > 1 and not self.shaped
+        noise = self.background >= BACKGROUND and not self.noisy and len(self.separation) > 1
         names = [columns[j] if columns else str(j) for j in self.columns]
-        words = {
-            Doubt.DUPLICATES: "If rows are copies of others, or weights stand for copies, find the "
-            "number of clusters with each row once.",
-            Doubt.STEPS: "Leave out columns that mean nothing, or give them weight 0 in a schema.",
-            Doubt.LIMIT: "There may be more clusters: raise max_clusters, or give their number.",
-            Doubt.COLUMNS: f"Only these columns seem to have clusters: {_listed(names)}. Try them "
-            "alone, or give the others weight 0 in the schema.",
+        advice = {
+            f"{are} elongated (up to {self.elongation.max():.0f} times as long as wide): nearest "
+            f"centers may cut {them}. Set shape to elongated to label rows by shapes of "
+            "clusters.": cut,
+            f"If {pieces}, set shape to any to join those that have no valley between them.": cut
+            and Doubt.CRITERIA in self.doubts,
+            f"About {self.background:.0%} of the rows lie outside of all clusters. Set noise to "
+            "true to label them -1.": noise,
+            "If rows are copies of others, or weights stand for copies, find the number of "
+            "clusters with each row once.": Doubt.DUPLICATES in self.doubts,
+            "Leave out columns that mean nothing, or give them weight 0 in a schema.": Doubt.STEPS
+            in self.doubts,
+            "There may be more clusters: raise max_clusters, or give their number.": Doubt.LIMIT
+            in self.doubts,
+            f"Only these columns seem to have clusters: {_listed(names)}. Try them alone, or give "
+            "the others weight 0 in the schema.": Doubt.COLUMNS in self.doubts,
         }
-        return found + [text for doubt, text in words.items() if doubt in self.doubts]
+        return [text for text, helps in advice.items() if helps]
 
 
 def _listed(names: Sequence[object]) -> str:
@@ -252,7 +240,9 @@ def _assess(choice: "Choice", left_out: float, seen: float, n_telling: int) -> t
     n_telling : number of columns that alone seem to have clusters.
     """
     cells, hills, single = choice.cells, choice.valleys, choice.k == 1
-    separated = float(separation(np.array([hills.weakest]))[0])
+    separated = float(separation(hills.of_clusters()).min())
+    between = min(hills.depths.values(), default=0.0)
+    arguable = hills.inside >= BELIEVED and hills.inside > between / CLEARLY
     coarse = float(coarse_columns(cells).mean())
     # clusters that are a single row each, which repeats or has a weight: rows that repeat are taken
     # for as many rows that happen to be equal, but usually nobody measured them again
@@ -265,13 +255,8 @@ def _assess(choice: "Choice", left_out: float, seen: float, n_telling: int) -> t
     value = AGREEMENT.get(choice.way, 0.0)
     if not value:
         value = VOTES[sum(k == choice.k for k in choice.criteria.values())]
-    blurs = (
-        hills.arguable or duplicates,
-        choice.finer is not None,
-        not choice.complete,
-        choice.mixture.background >= cells.n_rows / 2,
-        choice.few_cells and few,
-    )
+    blurs = [arguable or duplicates, choice.finer is not None, not choice.complete]
+    blurs += [choice.mixture.background >= cells.n_rows / 2, choice.few_cells and few]
     value *= BLURRED ** sum(blurs)
     if single:
         value *= min(1.0, cells.resolved / RESOLVED) ** 2 * (HIDDEN if n_telling else 1.0)
@@ -285,7 +270,7 @@ def _assess(choice: "Choice", left_out: float, seen: float, n_telling: int) -> t
     reasons = {
         Doubt.NOISE: seen < 1,
         Doubt.OVERLAP: separated < SURE,
-        Doubt.CRITERIA: choice.way not in AGREEMENT or hills.arguable,
+        Doubt.CRITERIA: choice.way not in AGREEMENT or arguable,
         Doubt.BLUR: single and cells.resolved < RESOLVED,
         Doubt.COLUMNS: single and n_telling > 0,
         Doubt.STEPS: coarse >= STEPS,

@@ -13,7 +13,7 @@ where no valley is.
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from fedjigsaw.kernels.kmeans import coordinate_order
 from fedjigsaw.kernels.solver import solve, solve_each
 from fedjigsaw.number.cells import Cells, condense
 from fedjigsaw.number.mixture import (
-    LOG_2PI,
     LONG,
     MIN_ROWS,
     NO_ROWS,
@@ -193,65 +192,57 @@ def choose(
     )
 
 
-class _Partition(NamedTuple):
-    """A k-means partition of the cells, with two classification BICs: with one variance for all
-    clusters, and with a shape for each."""
-
-    mixture: Mixture
-    equal: float
-    own: float
-
-
 class _Candidates:
     """Mixtures and k-means partitions, compared by criteria and valleys."""
 
     def __init__(self, cells: Cells, found: Found, most: int | None) -> None:
         self.cells, self.found = cells, found
-        self.partitions: list[_Partition] = []
+        self.partitions: list[Mixture] = []
         self._compare()
         plain = self.by_bic == self.criteria["valleys"] == self.by_icl
         if not plain or self.best.shapes.n_free.any():
             # not plainly round and separate: EM once more, from the best k-means partition
             largest = int(MORE_SHARE * max(self.by_bic, self.by_icl, found.n_agglomerated))
             largest = min(largest, most_components(cells)) + MORE
-            self._divide(largest if most is None else min(largest, most))
-            start = min(self.partitions, key=lambda p: p.equal).mixture
-            start = replace(start, background=START_BACKGROUND * cells.n_rows)
+            self.equal = self._divide(largest if most is None else min(largest, most))
+            start = replace(self.equal, background=START_BACKGROUND * cells.n_rows)
             found.add(fit(cells, start, LONG_EM))
             self._compare()
 
     def _compare(self) -> None:
-        mixtures = self.found.mixtures
-        self.by_bic = self.found.best
-        self.by_icl = min(mixtures, key=lambda k: mixtures[k].icl(self.cells))
-        self.best = mixtures[self.by_bic]
+        self.by_bic, self.best = min(self.found.mixtures.items(), key=lambda item: item[1].bic)
+        self.by_icl = min(self.found.mixtures, key=lambda k: self.found.mixtures[k].icl(self.cells))
         n_groups = valleys(self.cells, self.best).n_groups
         self.criteria = {"bic": self.by_bic, "icl": self.by_icl, "valleys": n_groups}
 
-    def _divide(self, most: int) -> None:
-        """Find k-means partitions of the cells into every number of clusters up to `most`."""
+    def _divide(self, most: int) -> Mixture:
+        """Find k-means partitions of the cells into every number of clusters up to `most`.
+
+        Each has a classification BIC, with a shape for each cluster. Return the best one by the
+        classification BIC with one variance for all clusters.
+        """
         cells, n, d = self.cells, self.cells.n_rows, self.cells.n_columns
-        rng = np.random.default_rng(0)
+        rng, costs = np.random.default_rng(0), []
         for solution in solve_each(cells.points, cells.counts, most, rng=rng, fast=cells.fast):
             mixture = from_labels(cells, solution.labels)
-            moments = mixture.moments
-            sizes = -float(moments.counts @ np.log(moments.counts / n)) + n * d / 2 * (1 + LOG_2PI)
-            variance = max(float(moments.traces.sum()) / (n * d), NO_VARIANCE)
-            penalty = cells.log_rows / 2 * len(mixture) * (d + 1)
-            equal = sizes + n * d / 2 * float(np.log(variance)) + penalty
-            own = float(hard_costs(cells, moments).sum()) - cells.log_rows / 2
-            self.partitions.append(_Partition(mixture, equal, own))
+            counts = mixture.moments.counts
+            own = float(hard_costs(cells, mixture.moments).sum()) - cells.log_rows / 2
+            self.partitions.append(replace(mixture, bic=own))
+            variance = max(float(mixture.moments.traces.sum()) / (n * d), NO_VARIANCE)
+            likelihood = float(counts @ np.log(counts / n)) - n * d / 2 * float(np.log(variance))
+            costs.append(cells.log_rows / 2 * len(mixture) * (d + 1) - likelihood)
+        return self.partitions[int(np.argmin(costs))]
 
     def decide(self) -> tuple[Mixture, Way]:
         """Return the mixture that is chosen, and how it was chosen."""
         if self.criteria["valleys"] == self.by_bic:
             return self.best, "agree" if self.by_bic == self.by_icl else "separate"
-        self.criteria["equal"] = len(min(self.partitions, key=lambda p: p.equal).mixture)
-        self.criteria["own"] = len(min(self.partitions, key=lambda p: p.own).mixture)
+        own = min(self.partitions, key=lambda p: p.bic)
+        self.criteria |= {"equal": len(self.equal), "own": len(own)}
         ranked: list[tuple[float, int, Way, Mixture]] = [
             (m.icl(self.cells), k, "mixture", m) for k, m in self.found.mixtures.items()
         ]
-        ranked += [(p.own, len(p.mixture), "partition", p.mixture) for p in self.partitions]
+        ranked += [(p.bic, len(p), "partition", p) for p in self.partitions]
         ranked.sort(key=lambda entry: entry[:3])
         # a single cluster, which is among these, has no neighbors
         return next((m, way) for _, _, way, m in ranked if are_separate(self.cells, m))
@@ -266,22 +257,16 @@ class _Candidates:
         """
         others = [self.found.mixtures[self.by_icl]]
         if self.partitions and not self.cells.quantization.any():
-            others.append(min(self.partitions, key=lambda p: p.own).mixture)
+            others.append(min(self.partitions, key=lambda p: p.bic))
         numbers = (len(m) for m in others if len(m) > len(chosen) and are_separate(self.cells, m))
         return min(numbers, default=None)
 
     def curve(self, chosen: Mixture) -> Floats:
         """Return number, objective and index of every mixture, and of the one that was chosen."""
-        shown = self.found.mixtures | {len(chosen): chosen}
-        costs = {k: mixture.bic for k, mixture in shown.items()}
-        costs |= {len(p.mixture): p.own for p in self.partitions if p.mixture is chosen}
-        unit = self.cells.scale**2
-        return np.array(
-            [
-                [k, shown[k].moments.traces.sum() * unit, self.best.bic - costs[k]]
-                for k in sorted(shown)
-            ]
-        )
+        shown = sorted((self.found.mixtures | {len(chosen): chosen}).items())
+        objectives = [m.moments.traces.sum() * self.cells.scale**2 for _, m in shown]
+        index = [self.best.bic - m.bic for _, m in shown]
+        return np.column_stack([[k for k, _ in shown], objectives, index])
 
 
 def _without_mixed(cells: Cells, most: int | None) -> tuple[Cells, Found]:
@@ -411,4 +396,4 @@ def _joined(
             inside = max(inside, depth)
     whole = mixture_of(cells, moments_of(cells, shares[:, :-1]), mixture.background)
     whole = replace(whole, bic=mixture.bic, shares=shares)
-    return whole, Valleys(depths, np.arange(n_groups), inside)
+    return whole, Valleys(n_groups, depths, inside)

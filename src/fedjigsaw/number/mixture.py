@@ -15,6 +15,7 @@ about q. Rows that fit no component belong to a uniform background.
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -63,15 +64,13 @@ class Moments:
 
     def unions(self, cells: Cells, a: Ints, b: Ints) -> "Moments":
         """Return the moments of components `a` joined with components `b`."""
-        counts = self.counts[a] + self.counts[b]
-        weight = self.counts[a] * self.counts[b] / np.maximum(counts, NO_VARIANCE)
-        apart = self.means[a] - self.means[b]
-        reduced = apart @ cells.basis
-        sums = self.counts[a, None] * self.means[a] + self.counts[b, None] * self.means[b]
+        counts = np.maximum(self.counts[a] + self.counts[b], NO_VARIANCE)
+        share, apart = self.counts[b] / counts, self.means[b] - self.means[a]
+        reduced, weight = apart @ cells.basis, self.counts[a] * share
         between = weight[:, None, None] * reduced[:, :, None] * reduced[:, None, :]
         return Moments(
-            counts,
-            sums / np.maximum(counts, NO_VARIANCE)[:, None],
+            self.counts[a] + self.counts[b],
+            self.means[a] + share[:, None] * apart,
             self.traces[a] + self.traces[b] + weight * (apart**2).sum(axis=1),
             self.scatters[a] + self.scatters[b] + between,
         )
@@ -129,7 +128,7 @@ class Mixture:
     def __len__(self) -> int:
         return len(self.moments)
 
-    @property
+    @cached_property
     def owners(self) -> Ints:
         """The component that has most of each cell; the number k is the background."""
         owners: Ints = self.shares.argmax(axis=1)
@@ -232,15 +231,11 @@ def _shapes(cells: Cells, moments: Moments, values: Floats, vectors: Floats) -> 
     best, at = costs.argmin(axis=1), np.arange(k)
     variances = rest[at, best]
     shrink = np.where(np.arange(r) < best[:, None], 1 - variances[:, None] / values, 0.0)
-    return Shapes(
-        pulls=(vectors * shrink[:, None]) @ vectors.transpose(0, 2, 1),
-        variances=variances,
-        log_dets=log_dets[at, best],
-        inverse_traces=(d - shrink.sum(axis=1)) / variances,
-        n_free=best,
-        longest=np.where(best > 0, values[:, 0], variances),
-        penalties=cells.log_rows / 2 * (n_parameters[best] + d),
-    )
+    pulls = (vectors * shrink[:, None]) @ vectors.transpose(0, 2, 1)
+    inverse_traces = (d - shrink.sum(axis=1)) / variances
+    longest = np.where(best > 0, values[:, 0], variances)
+    penalties = cells.log_rows / 2 * (n_parameters[best] + d)
+    return Shapes(pulls, variances, log_dets[at, best], inverse_traces, best, longest, penalties)
 
 
 def mixture_of(cells: Cells, moments: Moments, background: float = 0.0) -> Mixture:
@@ -315,16 +310,8 @@ def _memberships(cells: Cells, mixture: Mixture) -> tuple[Floats, float]:
     else:
         across = (means**2).sum(axis=1)[:, None] + cells.norms - 2 * means @ cells.points.T
     shares = np.empty((k + 1, len(cells.counts)))
-    likelihood = kernels.memberships(
-        cells.reduced_columns,
-        across,
-        cells.counts,
-        cells.variances,
-        means @ cells.basis,
-        forms,
-        0.5 / shapes.variances,
-        0.5 * shapes.inverse_traces,
-        prior + np.append(shapes.log_peaks(cells), cells.log_uniform),
-        shares,
-    )
+    data = cells.reduced_columns, across, cells.counts, cells.variances
+    components = means @ cells.basis, forms, 0.5 / shapes.variances, 0.5 * shapes.inverse_traces
+    logs = prior + np.append(shapes.log_peaks(cells), cells.log_uniform)
+    likelihood = kernels.memberships(*data, *components, logs, shares)
     return shares.T, likelihood

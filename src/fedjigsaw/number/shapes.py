@@ -11,23 +11,16 @@ row that is likelier in the background than in every component belongs to no clu
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
+from fedjigsaw import messages
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import blocks, coordinate_order, nearest_centers, squared_distances
-from fedjigsaw.messages import (
-    SHAPE_BACKGROUND,
-    SHAPE_BASIS,
-    SHAPE_CLUSTERS,
-    SHAPE_MEANS,
-    SHAPE_OFFSETS,
-    SHAPE_PULLS,
-    SHAPE_VARIANCES,
-    Model,
-)
+from fedjigsaw.messages import Model
 from fedjigsaw.number.cells import MAX_AXES, Cells
 from fedjigsaw.validation import MAX_MAGNITUDE
 
@@ -72,13 +65,13 @@ def label_rows(model: Model, rows: Floats, *, n_threads: int = 1) -> Labeled:
 
 def knows_noise(model: Model) -> bool:
     """Tell whether a model may label rows as noise."""
-    return SHAPE_MEANS in model.tensors and SHAPE_BACKGROUND in model.tensors
+    return messages.SHAPE_MEANS in model.tensors and messages.SHAPE_BACKGROUND in model.tensors
 
 
 def describe_shapes(model: Model) -> Iterator[str]:
     """Say how a model labels rows, if not by their nearest center."""
-    if SHAPE_CLUSTERS in model.tensors:
-        n = len(model.tensors[SHAPE_CLUSTERS])
+    if messages.SHAPE_CLUSTERS in model.tensors:
+        n = len(model.tensors[messages.SHAPE_CLUSTERS])
         pieces = f"the likeliest of {n} components of a mixture"
         yield f"Labels follow the shapes of clusters: each row goes to {pieces}."
     if knows_noise(model):
@@ -180,45 +173,35 @@ class ClusterShapes:
     @classmethod
     def from_model(cls, model: Model) -> Self | None:
         """Read the shapes of a model, which may come from others; None if it has none."""
-        if SHAPE_MEANS not in model.tensors:
+        if messages.SHAPE_MEANS not in model.tensors:
             return None
         (k, d), most, known = model.centers.shape, MAX_MAGNITUDE, model.tensors
-        m = len(np.atleast_1d(known[SHAPE_MEANS]))
-        r = np.atleast_1d(known.get(SHAPE_BASIS, np.zeros(0))).shape[-1]
+        m = len(np.atleast_1d(known[messages.SHAPE_MEANS]))
+        r = np.atleast_1d(known.get(messages.SHAPE_BASIS, np.zeros(0))).shape[-1]
         if r > MAX_AXES or not m:
             allowed = f"at least one component and at most {MAX_AXES} axes"
             raise MessageError(invalid("shape", "a model", allowed, f"{m} and {r}"))
-        clusters = noise = None
-        if SHAPE_CLUSTERS in known:
-            numbers = take_tensor(model, SHAPE_CLUSTERS, (m,), 0, k - 1)
-            clusters = numbers.astype(np.int64)
-            if (clusters != numbers).any():
-                raise MessageError(invalid(SHAPE_CLUSTERS, "a model", "whole numbers", "fractions"))
-        if SHAPE_BACKGROUND in known:
-            noise = float(take_tensor(model, SHAPE_BACKGROUND, (1,), -most, most)[0])
+        take, clusters, noise = partial(take_tensor, model), None, None
+        if (name := messages.SHAPE_CLUSTERS) in known:
+            clusters = take(name, (m,), 0, k - 1).astype(np.int64)
+            if (clusters != known[name]).any():
+                raise MessageError(invalid(name, "a model", "whole numbers", "fractions"))
+        if messages.SHAPE_BACKGROUND in known:
+            noise = float(take(messages.SHAPE_BACKGROUND, (1,), -most, most)[0])
         return cls(
-            means=take_tensor(model, SHAPE_MEANS, (m, d), -most, most),
-            basis=take_tensor(model, SHAPE_BASIS, (d, r), -2, 2),  # of length 1 each
-            pulls=take_tensor(model, SHAPE_PULLS, (m, r, r), -2, 2),  # eigenvalues from 0 to 1
-            variances=take_tensor(model, SHAPE_VARIANCES, (m,), 1 / most**2, most**2),
-            offsets=take_tensor(model, SHAPE_OFFSETS, (m,), -most, most),
+            means=take(messages.SHAPE_MEANS, (m, d), -most, most),
+            basis=take(messages.SHAPE_BASIS, (d, r), -2, 2),  # of length 1 each
+            pulls=take(messages.SHAPE_PULLS, (m, r, r), -2, 2),  # eigenvalues from 0 to 1
+            variances=take(messages.SHAPE_VARIANCES, (m,), 1 / most**2, most**2),
+            offsets=take(messages.SHAPE_OFFSETS, (m,), -most, most),
             clusters=clusters,
             background=noise,
         )
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the shapes as tensors of a model."""
-        background = None if self.background is None else np.array([self.background])
-        tensors = {
-            SHAPE_MEANS: self.means,
-            SHAPE_BASIS: self.basis,
-            SHAPE_PULLS: self.pulls,
-            SHAPE_VARIANCES: self.variances,
-            SHAPE_OFFSETS: self.offsets,
-            SHAPE_CLUSTERS: self.clusters,
-            SHAPE_BACKGROUND: background,
-        }
-        return {name: tensor for name, tensor in tensors.items() if tensor is not None}
+        named = zip(messages.SHAPE_TENSORS, vars(self).values(), strict=True)
+        return {name: np.atleast_1d(value) for name, value in named if value is not None}
 
     def log_densities(self, rows: Floats, *, by_row: bool = False) -> Floats:
         """Return the log density of rows in each component, with its share; shape (n, m).

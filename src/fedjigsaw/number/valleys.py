@@ -4,12 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._typing import Floats
 from fedjigsaw.number.cells import Cells
 from fedjigsaw.number.mixture import NO_VARIANCE, TINY, Mixture
 
 BELIEVED = 3.0  # standard errors from which a valley is believed: one false one in 700
-CLEARLY = 1.5  # times deeper: a valley between clusters, beside one inside of a cluster
 TUBE, MAX_TUBE = 0.25, 1.5  # half-width: of the distance of the means, and in deviations
 STEP, MAX_STEP = 0.10, 0.5  # smoothing along the line, likewise: a pair's own width
 NEIGHBORS = 6  # nearest clusters that a cluster is compared with
@@ -26,65 +25,50 @@ class Valleys:
 
     Attributes
     ----------
+    k : number of clusters.
     depths : for each pair of neighbors, the rows that are missing in the valley, in standard
         errors.
-    groups : shape (k,), clusters that have no valley between them are in the same group.
     inside : depth of the deepest valley inside of a cluster, if pieces were joined.
     """
 
+    k: int
     depths: dict[tuple[int, int], float]
-    groups: Ints
     inside: float = 0.0
 
     @property
     def n_groups(self) -> int:
-        return int(self.groups.max()) + 1
-
-    @property
-    def separate(self) -> bool:
-        """Whether there is a valley between any two neighbors."""
-        return self.n_groups == len(self.groups)
+        """The number of clusters if those without a valley between them are one."""
+        groups = np.arange(self.k)
+        for (a, b), depth in self.depths.items():
+            if depth < BELIEVED:
+                groups[groups == groups[b]] = groups[a]
+        return len(np.unique(groups))
 
     @property
     def closest(self) -> tuple[int, int] | None:
         """The two clusters with the shallowest valley."""
         return min(self.depths, key=lambda pair: (self.depths[pair], pair), default=None)
 
-    @property
-    def weakest(self) -> float:
-        return min(self.depths.values(), default=NONE)
-
-    @property
-    def arguable(self) -> bool:
-        """Whether a valley inside of a cluster is believed, and about as deep as one between."""
-        between = min(self.depths.values(), default=0.0)
-        return self.inside >= BELIEVED and self.inside > between / CLEARLY
-
     def of_clusters(self) -> Floats:
         """Return the shallowest valley of each cluster."""
-        depths = np.full(len(self.groups), NONE)
-        for (a, b), depth in self.depths.items():
-            depths[[a, b]] = np.minimum(depths[[a, b]], depth)
+        depths = np.full(self.k, NONE)
+        for pair, depth in self.depths.items():
+            depths[list(pair)] = np.minimum(depths[list(pair)], depth)
         return depths
 
 
 def valleys(cells: Cells, mixture: Mixture) -> Valleys:
     """Measure the valleys between all neighbors: pairs with no third mean in between."""
-    owners = mixture.owners
-    depths = {pair: depth(cells, mixture, *pair, owners) for pair in _neighbors(mixture)}
-    groups = np.arange(len(mixture))
-    for (a, b), found in depths.items():
-        if found < BELIEVED:
-            groups[groups == groups[b]] = groups[a]
-    return Valleys(depths, np.unique(groups, return_inverse=True)[1])
+    depths = {pair: depth(cells, mixture, *pair) for pair in _neighbors(mixture)}
+    return Valleys(len(mixture), depths)
 
 
 def are_separate(cells: Cells, mixture: Mixture) -> bool:
     """Tell whether there is a valley between any two neighbors; end at the first without one."""
-    owners, means = mixture.owners, mixture.moments.means
+    means = mixture.moments.means
     pairs = _neighbors(mixture)
     pairs.sort(key=lambda pair: float(((means[pair[0]] - means[pair[1]]) ** 2).sum()))
-    return not any(depth(cells, mixture, *pair, owners) < BELIEVED for pair in pairs)
+    return all(depth(cells, mixture, *pair) >= BELIEVED for pair in pairs)
 
 
 def _neighbors(mixture: Mixture) -> list[tuple[int, int]]:
@@ -101,7 +85,7 @@ def _neighbors(mixture: Mixture) -> list[tuple[int, int]]:
     return list(pairs)
 
 
-def depth(cells: Cells, mixture: Mixture, a: int, b: int, owners: Ints) -> float:
+def depth(cells: Cells, mixture: Mixture, a: int, b: int) -> float:
     """Return how many rows are missing between two clusters, in standard errors.
 
     Rows in a tube around the line between the two means are counted along the line, in coordinates
@@ -116,7 +100,7 @@ def depth(cells: Cells, mixture: Mixture, a: int, b: int, owners: Ints) -> float
     weights = np.ones(len(along))
     if cells.n_columns > 1:
         width = min(TUBE**2, MAX_TUBE**2 / length)
-        own = (owners == a) | (owners == b)
+        own = (mixture.owners == a) | (mixture.owners == b)
         if own.any():
             width = max(width, float(np.median(across[own])))
         weights = np.exp(-across / (2 * width))
