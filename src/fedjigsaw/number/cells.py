@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjigsaw._rows import is_sparse
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.backends import Backend, NumbaBackend, SizedBackend, default_backend
+from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many, nearest_centers, partition_of
 from fedjigsaw.kernels.nearest import compiles, nearest
 
@@ -16,7 +16,6 @@ CELLS_PER_CLIENT = 200  # at most: what a default policy lets a site send
 ROWS_PER_CELL = 5  # as in the default guard
 PAIRS = 20  # a client of few rows makes up to so many cells of two rows, else clusters mix
 SAMPLED_ROWS = 20  # per cell, from which the cells of many rows are found
-SEEDED_COLUMNS = 64  # up to so many columns, compiled seeding is the fastest
 MAX_ITER = 8  # steps of k-means, after which cells are about 1 % larger than at its end
 
 FEW_VALUES = 20  # up to so many distinct rows may well be all the values that there are
@@ -72,12 +71,6 @@ def find_cells(problems: Sequence[Problem], *, backend: Backend | None = None) -
 
     Cells need not be clusters, only small: more starts or steps would cost time and change nothing.
     """
-    if backend is None and problems:
-        # sizes at which others are faster than compiled code were measured with ten starts; with
-        # one, seeding takes most of the time, and the number of columns decides
-        backend = default_backend()
-        if isinstance(backend, SizedBackend) and problems[0].X.shape[1] <= SEEDED_COLUMNS:
-            backend = NumbaBackend()
     samples = [_sample(problem) for problem in problems]
     found = kmeans_many(samples, n_init=1, max_iter=MAX_ITER, backend=backend)
     return [

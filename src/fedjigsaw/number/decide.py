@@ -21,20 +21,9 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import coordinate_order
 from fedjigsaw.kernels.solver import solve, solve_each
+from fedjigsaw.number import mixture as mixtures
 from fedjigsaw.number.cells import Cells, condense
-from fedjigsaw.number.mixture import (
-    LONG,
-    MIN_ROWS,
-    NO_ROWS,
-    NO_VARIANCE,
-    START_BACKGROUND,
-    Mixture,
-    fit,
-    from_labels,
-    hard_costs,
-    mixture_of,
-    moments_of,
-)
+from fedjigsaw.number.mixture import LONG, MIN_ROWS, NO_ROWS, NO_VARIANCE, Mixture
 from fedjigsaw.number.search import Found, merge_best, most_components, search
 from fedjigsaw.number.shapes import ANY, ROUND
 from fedjigsaw.number.valleys import NONE, Valleys, are_separate, valleys
@@ -205,8 +194,7 @@ class _Candidates:
             largest = int(MORE_SHARE * max(self.by_bic, self.by_icl, found.n_agglomerated))
             largest = min(largest, most_components(cells)) + MORE
             self.equal = self._divide(largest if most is None else min(largest, most))
-            start = replace(self.equal, background=START_BACKGROUND * cells.n_rows)
-            found.add(fit(cells, start, LONG_EM))
+            found.add(mixtures.fit(cells, self.equal, LONG_EM))
             self._compare()
 
     def _compare(self) -> None:
@@ -224,9 +212,9 @@ class _Candidates:
         cells, n, d = self.cells, self.cells.n_rows, self.cells.n_columns
         rng, costs = np.random.default_rng(0), []
         for solution in solve_each(cells.points, cells.counts, most, rng=rng, fast=cells.fast):
-            mixture = from_labels(cells, solution.labels)
+            mixture = mixtures.from_labels(cells, solution.labels)
             counts = mixture.moments.counts
-            own = float(hard_costs(cells, mixture.moments).sum()) - cells.log_rows / 2
+            own = float(mixtures.hard_costs(cells, mixture.moments).sum()) - cells.log_rows / 2
             self.partitions.append(replace(mixture, bic=own))
             variance = max(float(mixture.moments.traces.sum()) / (n * d), NO_VARIANCE)
             likelihood = float(counts @ np.log(counts / n)) - n * d / 2 * float(np.log(variance))
@@ -323,11 +311,11 @@ def _exactly(cells: Cells, found: Found, k: int) -> Mixture:
     if not candidates and larger:
         mixture = found.mixtures[min(larger)]
         while len(mixture) > k:
-            mixture = fit(cells, merge_best(cells, mixture))
+            mixture = mixtures.fit(cells, merge_best(cells, mixture))
         candidates.append(mixture)
     rng = np.random.default_rng(0)
     solution = solve(cells.points, cells.counts, k, rng=rng, fast=cells.fast)
-    partition = from_labels(cells, solution.labels)
+    partition = mixtures.from_labels(cells, solution.labels)
     candidates.append(_refit(cells, partition))
     if all(len(mixture) != k for mixture in candidates):
         candidates.append(partition)
@@ -342,9 +330,8 @@ def _exactly(cells: Cells, found: Found, k: int) -> Mixture:
 
 def _refit(cells: Cells, mixture: Mixture) -> Mixture:
     """Run EM with a background; return the mixture as it is if a component would vanish."""
-    start = replace(mixture, background=START_BACKGROUND * cells.n_rows)
-    fitted = fit(cells, start, LONG_EM)
-    return fitted if len(fitted) == len(mixture) else replace(mixture, background=0.0)
+    fitted = mixtures.fit(cells, mixture, LONG_EM)
+    return fitted if len(fitted) == len(mixture) else mixture
 
 
 def _groups_of(
@@ -394,6 +381,7 @@ def _joined(
             depths[low, high] = min(depth, depths.get((low, high), np.inf))
         elif depth < JOIN:
             inside = max(inside, depth)
-    whole = mixture_of(cells, moments_of(cells, shares[:, :-1]), mixture.background)
+    moments = mixtures.moments_of(cells, shares[:, :-1])
+    whole = mixtures.mixture_of(cells, moments, mixture.background)
     whole = replace(whole, bic=mixture.bic, shares=shares)
     return whole, Valleys(n_groups, depths, inside)

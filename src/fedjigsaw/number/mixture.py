@@ -269,6 +269,7 @@ def fit(cells: Cells, mixture: Mixture, max_iter: int = 20) -> Mixture:
 
     A component that loses its rows is left out, the smallest one first.
     """
+    mixture = replace(mixture, background=mixture.background or START_BACKGROUND * cells.n_rows)
     last = -np.inf
     for step in range(max_iter + 1):
         shares, likelihood = _memberships(cells, mixture)

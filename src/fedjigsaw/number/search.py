@@ -12,20 +12,9 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.solver import solve
+from fedjigsaw.number import mixture as mixtures
 from fedjigsaw.number.cells import Cells
-from fedjigsaw.number.mixture import (
-    MIN_ROWS,
-    NO_VARIANCE,
-    START_BACKGROUND,
-    TINY,
-    Mixture,
-    Moments,
-    fit,
-    from_labels,
-    hard_costs,
-    mixture_of,
-    moments_of,
-)
+from fedjigsaw.number.mixture import MIN_ROWS, NO_VARIANCE, TINY, Mixture, Moments
 
 START_CENTERS = 100  # doubled as long as needed, so it only costs time
 MORE, MORE_SHARE = 12, 0.15  # EM starts from so many components more than the agglomeration found
@@ -69,7 +58,7 @@ def search(cells: Cells, most: int | None = None) -> Found:
     for a, b in merges[: n_centers - first]:
         component[component == b] = a
     start = np.unique(component, return_inverse=True)[1][labels]
-    mixture = fit(cells, from_labels(cells, start, START_BACKGROUND * cells.n_rows))
+    mixture = mixtures.fit(cells, mixtures.from_labels(cells, start))
     found = Found({}, n_agglomerated, complete)
     unit = cells.log_rows * (cells.n_columns + 2)
     far, work = 0, 0.0
@@ -84,7 +73,7 @@ def search(cells: Cells, most: int | None = None) -> Found:
         if work > WORK:
             found.complete = False
             break
-        mixture = fit(cells, merge_best(cells, mixture))
+        mixture = mixtures.fit(cells, merge_best(cells, mixture))
     _split(cells, found, most)
     return found
 
@@ -103,7 +92,7 @@ def _agglomerate_centers(
     while True:
         n = min(n_centers, len(cells.counts))
         solution = solve(cells.points, cells.counts, n, rng=rng, n_tries=0, fast=cells.fast)
-        costs, merges = agglomerate(cells, from_labels(cells, solution.labels).moments)
+        costs, merges = agglomerate(cells, mixtures.from_labels(cells, solution.labels).moments)
         n_found = len(costs)
         too_many = max(0, n_found - most_components(cells))  # of single rows, which cost least
         best = n_found - too_many - int(costs[too_many:].argmin())
@@ -124,7 +113,7 @@ def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int,
     """
     k = len(moments)
     moments = moments.select(np.arange(k))  # a copy, changed in place
-    own, left = hard_costs(cells, moments), np.ones(k, dtype=bool)
+    own, left = mixtures.hard_costs(cells, moments), np.ones(k, dtype=bool)
     losses = np.full((k, k), np.inf)
     costs, merges = [float(own.sum())], []
     for _ in range(k - 1):
@@ -132,7 +121,7 @@ def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int,
         if not np.isfinite(losses[a, b]):  # at first, and where no neighbor of any is left
             rest = np.flatnonzero(left)
             one, other = (rest[i] for i in _neighbors(moments.select(rest), NEIGHBORS))
-            unions = hard_costs(cells, moments.unions(cells, one, other))
+            unions = mixtures.hard_costs(cells, moments.unions(cells, one, other))
             losses[one, other] = losses[other, one] = unions - own[one] - own[other]
             a, b = divmod(int(losses.argmin()), k)
         merges.append((a, b))
@@ -148,7 +137,7 @@ def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int,
         ward = apart / (1 / moments.counts[a] + 1 / moments.counts[others])
         near = others[np.argsort(ward, kind="stable")[:NEIGHBORS]]
         unions = moments.unions(cells, np.full(len(near), a), near)
-        own[a], *together = hard_costs(cells, union.with_components(unions))
+        own[a], *together = mixtures.hard_costs(cells, union.with_components(unions))
         losses[a, near] = losses[near, a] = np.array(together) - own[a] - own[near]
     return np.array(costs), merges
 
@@ -172,11 +161,11 @@ def merge_best(cells: Cells, mixture: Mixture) -> Mixture:
     """Merge the two components that lose least."""
     moments = mixture.moments
     a, b = _neighbors(moments, NEIGHBORS_IN_EM)
-    costs, unions = hard_costs(cells, moments), moments.unions(cells, a, b)
-    best = int((hard_costs(cells, unions) - costs[a] - costs[b]).argmin())
+    costs, unions = mixtures.hard_costs(cells, moments), moments.unions(cells, a, b)
+    best = int((mixtures.hard_costs(cells, unions) - costs[a] - costs[b]).argmin())
     rest = moments.select(np.delete(np.arange(len(mixture)), [a[best], b[best]]))
     joined = unions.select(np.array([best]))
-    return mixture_of(cells, joined.with_components(rest), mixture.background)
+    return mixtures.mixture_of(cells, joined.with_components(rest), mixture.background)
 
 
 def _split(cells: Cells, found: Found, most: int | None) -> None:
@@ -193,7 +182,7 @@ def _split(cells: Cells, found: Found, most: int | None) -> None:
     if n_labels == len(best) or (most is not None and n_labels > most):
         return
     labels = np.unique(np.append(-1, labels), return_inverse=True)[1][1:] - 1  # none is empty
-    more = fit(cells, from_labels(cells, labels, best.background))
+    more = mixtures.fit(cells, mixtures.from_labels(cells, labels, best.background))
     if more.bic < best.bic:
         found.add(more)
 
@@ -219,5 +208,6 @@ def _halves(cells: Cells, members: Ints) -> np.ndarray | None:
     if min(counts[side].sum(), counts[~side].sum()) < MIN_ROWS:
         return None
     one, two = np.ones((len(members), 1)), np.column_stack([side, ~side]).astype(np.float64)
-    costs = [hard_costs(part, moments_of(part, shares)).sum() for shares in (one, two)]
+    moments = [mixtures.moments_of(part, shares) for shares in (one, two)]
+    costs = [mixtures.hard_costs(part, found).sum() for found in moments]
     return side if costs[1] < costs[0] else None
