@@ -14,7 +14,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.solver import solve
 from fedjigsaw.number import mixture as mixtures
 from fedjigsaw.number.cells import Cells
-from fedjigsaw.number.mixture import MIN_ROWS, NO_VARIANCE, TINY, Mixture, Moments
+from fedjigsaw.number.mixture import MIN_ROWS, NO_VARIANCE, Mixture, Moments
 
 START_CENTERS = 100  # doubled as long as needed, so it only costs time
 MORE, MORE_SHARE = 12, 0.15  # EM starts from so many components more than the agglomeration found
@@ -171,13 +171,21 @@ def merge_best(cells: Cells, mixture: Mixture) -> Mixture:
 def _split(cells: Cells, found: Found, most: int | None) -> None:
     """Split components of the best mixture where that pays; keep the result if the BIC falls."""
     best = found.mixtures[found.best]
-    own, n_labels = best.owners, len(best)
-    labels = np.where(own < n_labels, own, -1)  # the background is split off anew
+    owners, n_labels = best.owners, len(best)
+    labels = np.where(owners < n_labels, owners, -1)  # the background is split off anew
     for j in range(len(best)):
-        members = np.flatnonzero(own == j)
-        side = _halves(cells, members)
-        if side is not None:
-            labels[members[side]] = n_labels
+        members = np.flatnonzero(owners == j)
+        points, counts = cells.points[members], cells.counts[members]
+        if len(members) < 4 or counts.sum() < 2 * MIN_ROWS:
+            continue
+        rng = np.random.default_rng(0)
+        side = solve(points, counts, 2, rng=rng, n_tries=0, fast=False).labels
+        shares = np.zeros((len(labels), 3))
+        shares[members, side] = shares[members, 2] = 1
+        moments = mixtures.moments_of(cells, shares)
+        one, other, both = mixtures.hard_costs(cells, moments)
+        if one + other < both and moments.counts.min() >= MIN_ROWS:
+            labels[members[side == 1]] = n_labels
             n_labels += 1
     if n_labels == len(best) or (most is not None and n_labels > most):
         return
@@ -185,29 +193,3 @@ def _split(cells: Cells, found: Found, most: int | None) -> None:
     more = mixtures.fit(cells, mixtures.from_labels(cells, labels, best.background))
     if more.bic < best.bic:
         found.add(more)
-
-
-def _halves(cells: Cells, members: Ints) -> np.ndarray | None:
-    """Divide cells in two along their longest axis, then by 2-means; None if that does not pay."""
-    if len(members) < 4 or cells.counts[members].sum() < 2 * MIN_ROWS:
-        return None
-    part = cells.select(members)
-    counts, points = part.counts, part.points
-    offset = points - counts @ points / counts.sum()
-    axis = offset[(counts * (offset**2).sum(axis=1)).argmax()]
-    for _ in range(6):  # power iterations
-        axis = axis / max(float(np.linalg.norm(axis)), TINY)
-        axis = offset.T @ (counts * (offset @ axis))
-    side = offset @ axis > 0
-    for _ in range(5):
-        if side.all() or not side.any():
-            return None
-        high = counts[side] @ offset[side] / counts[side].sum()
-        low = counts[~side] @ offset[~side] / counts[~side].sum()
-        side = offset @ (high - low) > (high @ high - low @ low) / 2
-    if min(counts[side].sum(), counts[~side].sum()) < MIN_ROWS:
-        return None
-    one, two = np.ones((len(members), 1)), np.column_stack([side, ~side]).astype(np.float64)
-    moments = [mixtures.moments_of(part, shares) for shares in (one, two)]
-    costs = [mixtures.hard_costs(part, found).sum() for found in moments]
-    return side if costs[1] < costs[0] else None
