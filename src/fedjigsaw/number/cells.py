@@ -227,46 +227,39 @@ class Cells:
         """Center and scale what was received; cells without rows are left out."""
         used = counts > 0
         centers, counts, sse = centers[used], counts[used], sse[used]
-        n_rows, self.middle = counts.sum(), counts @ centers / counts.sum()
+        self.counts, self.n_rows, self.backend = counts, float(counts.sum()), backend
+        self.middle = counts @ centers / self.n_rows
         points = centers - self.middle
         total = counts @ (points**2).sum(axis=1) + sse.sum()
-        usual = n_rows * _usual_spread(centers, counts, sse)
-        rounding = n_rows * (ROUNDING * np.abs(centers).max()) ** 2
+        # the squared distance from the middle that most rows do not exceed
+        squared = ((centers - np.median(centers, axis=0)) ** 2).sum(axis=1) + sse / counts
+        order = np.argsort(squared)
+        last = np.searchsorted(np.cumsum(counts[order]), MOST_ROWS * self.n_rows)
+        usual = self.n_rows * squared[order[last]]
+        rounding = self.n_rows * (ROUNDING * np.abs(centers).max()) ** 2
         if rounding < usual < 10 * LEAST_VARIANCE * total:
             total = usual  # a few absurd numbers would make all clusters seem rounding
-        seen = np.flatnonzero(counts @ points**2 > LEAST_VARIANCE * total / len(self.middle))
-        if not len(seen):  # all cells are at one place, or there is one only
-            seen = np.arange(len(self.middle))
-        variance = total / (n_rows * len(seen))
-        self.seen, self.scale = seen, float(np.sqrt(variance)) if variance > 0 else 1.0
+        self.seen = np.flatnonzero(counts @ points**2 > LEAST_VARIANCE * total / len(points.T))
+        if not len(self.seen):  # all cells are at one place, or there is one only
+            self.seen = np.arange(len(points.T))
+        self.n_columns = d = len(self.seen)
+        variance = total / (self.n_rows * d)
+        self.scale = float(np.sqrt(variance)) if variance > 0 else 1.0
         quantization = np.zeros(len(points.T)) if quantization is None else quantization
-        self.quantization, self.backend = quantization[seen] / self.scale**2, backend
-        points = points.take(seen, axis=1) / self.scale
-        self.axes = np.linalg.eigh((points * counts[:, None]).T @ points / n_rows)[1][:, ::-1]
-        self._take(points, counts, sse / self.scale**2)
-
-    def _take(self, points: Floats, counts: Floats, sse: Floats) -> None:
-        self.points, self.counts, self.sse = points, counts, sse
-        self.n_columns = d = points.shape[1]
-        self.n_rows = float(counts.sum())
-        self.log_rows = float(np.log(self.n_rows))
-        self.norms: Floats = (points**2).sum(axis=1)
-        self.variances = sse / (counts * d)
-        within = float(sse.sum()) / (self.n_rows * d)
+        self.quantization = quantization[self.seen] / self.scale**2
+        self.points = points.take(self.seen, axis=1) / self.scale
+        self.sse = sse / self.scale**2
+        self.variances = self.sse / (counts * d)
+        within = float(self.sse.sum()) / (self.n_rows * d)
         self.resolved, self.floor = 1 - within, max(within, LEAST_VARIANCE)
-        self.fast = compiles(len(counts), 1, COMPILED_CELLS, self.backend)
+        self.log_rows, self.norms = float(np.log(self.n_rows)), (self.points**2).sum(axis=1)
+        self.fast = compiles(len(counts), 1, COMPILED_CELLS, backend)
+        covariance = (self.points * counts[:, None]).T @ self.points / self.n_rows
+        self.axes = np.linalg.eigh(covariance)[1][:, ::-1]
         self.basis = np.eye(d) if d <= MAX_AXES else self.axes[:, :MAX_AXES]
-        self.reduced = points if d <= MAX_AXES else points @ self.basis
+        self.reduced = self.points if d <= MAX_AXES else self.points @ self.basis
         self.reduced_columns = np.ascontiguousarray(self.reduced.T)
         self.reduced_quantization = (self.basis * self.quantization[:, None]).T @ self.basis
-
-    def select(self, cells: Ints) -> "Cells":
-        """Return some of the cells, in the same units and with the same axes."""
-        part = object.__new__(Cells)
-        part.__dict__.update(self.__dict__)
-        part._take(self.points[cells], self.counts[cells], self.sse[cells])
-        part.fast = self.fast
-        return part
 
     def in_units(self, points: Floats) -> Floats:
         """Return points of these columns in the units of the data, with all its columns."""
@@ -285,14 +278,6 @@ class Cells:
             widths = (points + half).max(axis=0) - (points - half).min(axis=0)
             volumes.append(float(np.log(np.maximum(widths, 1e-6)).sum()))
         return -min(volumes)
-
-
-def _usual_spread(centers: Floats, counts: Floats, sse: Floats) -> float:
-    """Return the squared distance from the middle that most rows do not exceed."""
-    squared = ((centers - np.median(centers, axis=0)) ** 2).sum(axis=1) + sse / counts
-    order = np.argsort(squared)
-    last = np.searchsorted(np.cumsum(counts[order]), MOST_ROWS * counts.sum())
-    return float(squared[order[last]])
 
 
 def condense(

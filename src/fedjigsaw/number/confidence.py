@@ -20,7 +20,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import counted
 from fedjigsaw.messages import Model
 from fedjigsaw.number.cells import LEAST_VARIANCE, Cells
-from fedjigsaw.number.mixture import LONG, MIN_ROWS
+from fedjigsaw.number.mixture import LONG, MIN_ROWS, NO_VARIANCE
 from fedjigsaw.number.shapes import knows_noise, take_tensor
 from fedjigsaw.number.valleys import BELIEVED
 from fedjigsaw.validation import MAX_COUNT
@@ -103,8 +103,8 @@ class KFindings:
         left_out : number of rows that guards left out, far from all others.
         seen : how far noise lets so many clusters be believed; 1 without noise.
         """
-        columns = telling_columns(choice.cells) if choice.k == 1 else np.zeros(0, dtype=np.int64)
-        confidence, doubts = _assess(choice, left_out, seen, len(columns))
+        confidence, doubts = _assess(choice, left_out, seen)
+        columns, _ = telling_columns(choice.cells)
         pair, shapes = choice.valleys.closest, choice.mixture.shapes
         a, b = (0, 0) if pair is None else sorted(np.argsort(order)[list(pair)].tolist())
         return cls(
@@ -113,9 +113,9 @@ class KFindings:
             closest=None if pair is None else (a, b),
             background=choice.mixture.background / choice.cells.n_rows,
             elongation=np.sqrt(shapes.longest / shapes.variances)[order],
-            columns=columns,
+            columns=columns if choice.k == 1 else columns[:0],
             doubts=doubts,
-            separation=separation(choice.valleys.of_clusters())[order],
+            separation=choice.valleys.separation()[order],
         )
 
     @classmethod
@@ -143,16 +143,11 @@ class KFindings:
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the findings as tensors of a model."""
-        return {
-            messages.K_CONFIDENCE: np.array([self.confidence]),
-            messages.K_RUNNER_UP: np.array([self.runner_up or 0]),
-            messages.K_CLOSEST: np.array(self.closest or (-1, -1)),
-            messages.K_BACKGROUND: np.array([self.background]),
-            messages.K_ELONGATION: self.elongation,
-            messages.K_COLUMNS: self.columns,
-            messages.K_DOUBTS: np.array([int(self.doubts)]),
-            messages.SUPPORT_SEPARATION: self.separation,
-        }
+        closest, runner_up = self.closest or (-1, -1), self.runner_up or 0
+        found = (self.confidence, runner_up, closest, self.background, self.elongation)
+        found += (self.columns, int(self.doubts), self.separation)
+        named = zip(messages.K_TENSORS[1:], found, strict=True)  # all but the curve
+        return {name: np.atleast_1d(value) for name, value in named}
 
     def sentence(self) -> str:
         """Say how many clusters there are, how sure that is, and what is nearly as good.
@@ -231,19 +226,14 @@ def _listed(names: Sequence[object]) -> str:
     return ", ".join(map(str, names[:MAX_NAMED])) + more
 
 
-def _assess(choice: "Choice", left_out: float, seen: float, n_telling: int) -> tuple[float, Doubt]:
-    """Return how much the number of clusters can be trusted, and the reasons for doubt.
-
-    Parameters
-    ----------
-    left_out, seen : as in :meth:`KFindings.of`.
-    n_telling : number of columns that alone seem to have clusters.
-    """
+def _assess(choice: "Choice", left_out: float, seen: float) -> tuple[float, Doubt]:
+    """Return how much the number of clusters can be trusted, and the reasons for doubt."""
     cells, hills, single = choice.cells, choice.valleys, choice.k == 1
-    separated = float(separation(hills.of_clusters()).min())
+    separated = float(hills.separation().min())
     between = min(hills.depths.values(), default=0.0)
     arguable = hills.inside >= BELIEVED and hills.inside > between / CLEARLY
-    coarse = float(coarse_columns(cells).mean())
+    telling, coarse = telling_columns(cells)
+    hidden = single and len(telling) > 0
     # clusters that are a single row each, which repeats or has a weight: rows that repeat are taken
     # for as many rows that happen to be equal, but usually nobody measured them again
     moments = choice.mixture.moments
@@ -259,7 +249,7 @@ def _assess(choice: "Choice", left_out: float, seen: float, n_telling: int) -> t
     blurs += [choice.mixture.background >= cells.n_rows / 2, choice.few_cells and few]
     value *= BLURRED ** sum(blurs)
     if single:
-        value *= min(1.0, cells.resolved / RESOLVED) ** 2 * (HIDDEN if n_telling else 1.0)
+        value *= min(1.0, cells.resolved / RESOLVED) ** 2 * (HIDDEN if hidden else 1.0)
     else:
         value *= separated
     value *= 1 - DOUBT_OF_STEPS * coarse
@@ -272,7 +262,7 @@ def _assess(choice: "Choice", left_out: float, seen: float, n_telling: int) -> t
         Doubt.OVERLAP: separated < SURE,
         Doubt.CRITERIA: choice.way not in AGREEMENT or arguable,
         Doubt.BLUR: single and cells.resolved < RESOLVED,
-        Doubt.COLUMNS: single and n_telling > 0,
+        Doubt.COLUMNS: hidden,
         Doubt.STEPS: coarse >= STEPS,
         Doubt.LEFT_OUT: left_out >= a_cluster / 10,
         Doubt.FEW_CELLS: choice.few_cells and (few or choice.dropped > 0),
@@ -283,33 +273,16 @@ def _assess(choice: "Choice", left_out: float, seen: float, n_telling: int) -> t
     return float(value * seen), Doubt(sum(doubt for doubt, is_so in reasons.items() if is_so))
 
 
-def separation(depths: Floats) -> Floats:
-    """Return a score between 0 and 1 for valleys of this depth, in standard errors.
-
-    Examples
-    --------
-    >>> separation(np.array([0.0, 3.0, 4.0, 5.0])).round(2).tolist()
-    [0.0, 0.68, 0.86, 0.96]
-    """
-    scores: Floats = 1 - np.exp(-(depths**2) / 8)
-    return scores
-
-
-def telling_columns(cells: Cells) -> Ints:
+def telling_columns(cells: Cells) -> tuple[Ints, float]:
     """Return columns of the data whose cells are far flatter than those of other columns.
 
     A column with clusters is flat, one of noise is a bell. Where few columns are flat, the others
-    may hide clusters in them.
+    may hide clusters in them. A column of so few values that the shapes of clusters do not show
+    tells nothing; the share of such columns is returned, too.
     """
     points, counts = cells.points, cells.counts
     variance = counts @ points**2 / cells.n_rows
-    kurtosis = (counts @ points**4 / cells.n_rows) / np.maximum(variance, 1e-100) ** 2
+    kurtosis = (counts @ points**4 / cells.n_rows) / np.maximum(variance, NO_VARIANCE) ** 2
     flat = (kurtosis < FLAT) & (kurtosis < np.median(kurtosis) - FLATTER)
-    telling: Ints = cells.seen[flat & ~coarse_columns(cells)]
-    return telling
-
-
-def coarse_columns(cells: Cells) -> np.ndarray:
-    """Tell which columns have so few values that the shapes of clusters do not show."""
-    variance = cells.counts @ cells.points**2 / cells.n_rows
-    return np.asarray(cells.quantization > COARSE * variance)
+    coarse = cells.quantization > COARSE * variance
+    return cells.seen[flat & ~coarse], float(coarse.mean())

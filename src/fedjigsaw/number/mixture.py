@@ -172,70 +172,62 @@ def moments_of(cells: Cells, shares: Floats) -> Moments:
 
 def shapes_of(cells: Cells, moments: Moments) -> Shapes:
     """Choose how many free axes each component has: as many as lower its BIC."""
-    rows, prior = _with_prior(cells, moments)
-    values, vectors = np.linalg.eigh(moments.scatters)
-    return _shapes(cells, moments, (values + prior) / rows, vectors)
+    return _shapes(cells, moments, *np.linalg.eigh(moments.scatters))[0]
 
 
 def hard_costs(cells: Cells, moments: Moments) -> Floats:
     """Return the classification cost of components: minus their rows' log-likelihood, plus BIC's
     penalty."""
-    rows, prior = _with_prior(cells, moments)
     scatters = np.linalg.eigvalsh(moments.scatters)  # without axes: several times faster
-    values = (scatters + prior) / rows
-    shapes = _shapes(cells, moments, values, np.zeros_like(moments.scatters))
-    free = np.arange(values.shape[1])[::-1] < shapes.n_free[:, None]
-    shrunk = scatters * np.where(free, 1 - shapes.variances[:, None] / values, 0.0)
-    counts = moments.counts
-    costs: Floats = (
-        counts / 2 * (shapes.log_dets + cells.n_columns * LOG_2PI)
-        + (moments.traces - shrunk.sum(axis=1)) / shapes.variances / 2
-        - counts * np.log(np.maximum(counts, NO_ROWS) / cells.n_rows)
-        + shapes.penalties
-        + cells.log_rows / 2
-    )
-    return costs
+    shapes, shrink = _shapes(cells, moments, scatters, np.zeros_like(moments.scatters))
+    squared = moments.traces - (shrink * scatters).sum(axis=1)
+    logs = shapes.log_dets + cells.n_columns * LOG_2PI
+    logs -= 2 * np.log(np.maximum(moments.counts, NO_ROWS) / cells.n_rows)
+    costs: Floats = (moments.counts * logs + squared / shapes.variances + cells.log_rows) / 2
+    return costs + shapes.penalties
 
 
-def _with_prior(cells: Cells, moments: Moments) -> tuple[Floats, float]:
-    """Return the rows of components, with those in advance, and the scatter of the latter."""
-    rows = np.maximum(moments.counts, NO_ROWS) + PRIOR_ROWS
-    return rows[:, None], PRIOR_ROWS * cells.floor
+def _shapes(
+    cells: Cells, moments: Moments, values: Floats, vectors: Floats
+) -> tuple[Shapes, Floats]:
+    """Choose free axes by the eigenvalues of scatters, the smallest first.
 
-
-def _shapes(cells: Cells, moments: Moments, values: Floats, vectors: Floats) -> Shapes:
-    """Choose free axes by the eigenvalues of covariances, the smallest first."""
+    Return the shapes, and by how much each axis shrinks.
+    """
     d, (k, r), counts = cells.n_columns, values.shape, moments.counts
-    rows, prior = _with_prior(cells, moments)
-    traces = (moments.traces[:, None] + d * prior) / rows
+    rows, prior = np.maximum(counts, NO_ROWS) + PRIOR_ROWS, PRIOR_ROWS * cells.floor
+    values = np.maximum((values + prior) / rows[:, None], NO_VARIANCE)
+    traces = (moments.traces + d * prior) / rows
+    variances, log_dets, inverse_traces, longest, penalties = np.empty((5, k))
+    pulls, n_free = np.empty_like(vectors), np.empty(k, np.int64)
+    shapes = Shapes(pulls, variances, log_dets, inverse_traces, n_free, longest, penalties)
     if cells.fast:
         from fedjigsaw.kernels.compiled import mixtures as kernels  # lazy: numba
 
-        v, log_dets, inverse_traces, longest, penalties = np.empty((5, k))
-        pulls, n_free = np.empty_like(vectors), np.empty(k, np.int64)
-        shapes = Shapes(pulls, v, log_dets, inverse_traces, n_free, longest, penalties)
-        given = values, vectors, traces[:, 0], counts, d, cells.log_rows
+        given = values, vectors, traces, counts, d, cells.log_rows
         kernels.free_axes(*given, *vars(shapes).values())
-        return shapes
-    values, vectors = np.maximum(values[:, ::-1], NO_VARIANCE), vectors[:, :, ::-1]
-    n_free = np.arange(min(r, d - 1) + 1)
-    taken, logs = np.zeros((2, k, r + 1))
-    np.cumsum(values, axis=1, out=taken[:, 1:])
-    np.cumsum(np.log(values), axis=1, out=logs[:, 1:])
-    rest = np.maximum((traces - taken[:, n_free]) / (d - n_free), NO_VARIANCE)
-    log_dets = logs[:, n_free] + (d - n_free) * np.log(rest)
-    n_parameters = d * n_free - n_free * (n_free + 1) / 2 + n_free + 1
-    costs = counts[:, None] / 2 * log_dets + cells.log_rows / 2 * n_parameters
-    # a free axis that is no longer than the others is none
-    costs[:, 1:][values[:, : len(n_free) - 1] <= rest[:, 1:]] = np.inf
-    best, at = costs.argmin(axis=1), np.arange(k)
-    variances = rest[at, best]
-    shrink = np.where(np.arange(r) < best[:, None], 1 - variances[:, None] / values, 0.0)
-    pulls = (vectors * shrink[:, None]) @ vectors.transpose(0, 2, 1)
-    inverse_traces = (d - shrink.sum(axis=1)) / variances
-    longest = np.where(best > 0, values[:, 0], variances)
-    penalties = cells.log_rows / 2 * (n_parameters[best] + d)
-    return Shapes(pulls, variances, log_dets[at, best], inverse_traces, best, longest, penalties)
+    else:
+        q = np.arange(min(r, d - 1) + 1)
+        longer = np.zeros((k, r + 1))
+        longer[:, 1:] = values[:, ::-1]
+        taken = np.cumsum(longer, axis=1)[:, q]
+        rest = np.maximum((traces[:, None] - taken) / (d - q), NO_VARIANCE)
+        longer[:, 0] = 1
+        dets = np.cumsum(np.log(longer), axis=1)[:, q] + (d - q) * np.log(rest)
+        n_parameters = d * q - q * (q + 1) / 2 + q + 1
+        costs = counts[:, None] / 2 * dets + cells.log_rows / 2 * n_parameters
+        # a free axis that is no longer than the others is none
+        costs[:, 1:][longer[:, 1 : len(q)] <= rest[:, 1:]] = np.inf
+        n_free[:], at = costs.argmin(axis=1), np.arange(k)
+        variances[:], log_dets[:] = rest[at, n_free], dets[at, n_free]
+        longest[:] = np.where(n_free > 0, values[:, -1], variances)
+        penalties[:] = cells.log_rows / 2 * (n_parameters[n_free] + d)
+    free = np.arange(r)[::-1] < n_free[:, None]
+    shrink = np.where(free, 1 - variances[:, None] / values, 0.0)
+    if not cells.fast:
+        pulls[:] = (vectors * shrink[:, None]) @ vectors.transpose(0, 2, 1)
+        inverse_traces[:] = (d - shrink.sum(axis=1)) / variances
+    return shapes, shrink
 
 
 def mixture_of(cells: Cells, moments: Moments, background: float = 0.0) -> Mixture:

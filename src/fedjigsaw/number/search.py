@@ -50,21 +50,33 @@ class Found:
 
 def search(cells: Cells, most: int | None = None) -> Found:
     """Fit mixtures around the best number of components, of at most `most` if that is given."""
-    labels, merges, n_agglomerated, complete = _agglomerate_centers(cells, most)
-    n_centers = int(labels.max()) + 1
-    more = min(max(MORE, int(MORE_SHARE * n_agglomerated)), int(cells.n_rows / (2 * MIN_ROWS)))
-    first = min(n_centers, n_agglomerated + more, most_components(cells), most or n_centers)
-    component = np.arange(n_centers)
-    for a, b in merges[: n_centers - first]:
+    n_cells, d, rng, n_centers = len(cells.counts), cells.n_columns, np.random.default_rng(0), 0
+    enough = complete = False
+    while not enough:
+        n_centers = min(2 * n_centers or START_CENTERS, n_cells)
+        labels = solve(
+            cells.points, cells.counts, n_centers, rng=rng, n_tries=0, fast=cells.fast
+        ).labels
+        costs, merges = agglomerate(cells, mixtures.from_labels(cells, labels).moments)
+        n_found = len(costs)
+        too_many = max(0, n_found - most_components(cells))  # of single rows, which cost least
+        best = n_found - too_many - int(costs[too_many:].argmin())
+        complete = best <= n_found / 2 or n_centers == n_cells or n_found < n_centers
+        complete = complete or (most is not None and n_centers >= 2 * most)
+        enough = complete or n_centers**2 * d * n_cells > WORK
+    found = Found({}, best, complete)
+
+    more = min(max(MORE, int(MORE_SHARE * best)), int(cells.n_rows / (2 * MIN_ROWS)))
+    first = min(n_found, best + more, most_components(cells), most or n_found)
+    component = np.arange(n_found)
+    for a, b in merges[: n_found - first]:
         component[component == b] = a
     start = np.unique(component, return_inverse=True)[1][labels]
     mixture = mixtures.fit(cells, mixtures.from_labels(cells, start))
-    found = Found({}, n_agglomerated, complete)
-    unit = cells.log_rows * (cells.n_columns + 2)
-    far, work = 0, 0.0
+    unit, far, work = cells.log_rows * (d + 2), 0, 0.0
     while True:
         k = len(mixture)
-        work += 20 * len(cells.counts) * k * cells.n_columns
+        work += 20 * n_cells * k * d
         found.add(mixture)
         top = found.best
         far = far + 1 if mixture.bic > found.mixtures[top].bic + FAR * unit else 0
@@ -81,26 +93,6 @@ def search(cells: Cells, most: int | None = None) -> Found:
 def most_components(cells: Cells) -> int:
     """Return how many components have the rows that EM asks of each."""
     return max(1, int(cells.n_rows / MIN_ROWS))
-
-
-def _agglomerate_centers(
-    cells: Cells, most: int | None
-) -> tuple[Ints, list[tuple[int, int]], int, bool]:
-    """Return a fine partition of the cells, its mergers in order, the best number of clusters, and
-    whether more centers would not find more."""
-    rng, n_centers = np.random.default_rng(0), START_CENTERS
-    while True:
-        n = min(n_centers, len(cells.counts))
-        solution = solve(cells.points, cells.counts, n, rng=rng, n_tries=0, fast=cells.fast)
-        costs, merges = agglomerate(cells, mixtures.from_labels(cells, solution.labels).moments)
-        n_found = len(costs)
-        too_many = max(0, n_found - most_components(cells))  # of single rows, which cost least
-        best = n_found - too_many - int(costs[too_many:].argmin())
-        enough = best <= n_found / 2 or n == len(cells.counts) or n_found < n
-        enough = enough or (most is not None and n >= 2 * most)
-        if enough or n_centers**2 * cells.n_columns * len(cells.counts) > WORK:
-            return solution.labels, merges, best, enough
-        n_centers *= 2
 
 
 def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int, int]]]:
@@ -127,8 +119,8 @@ def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int,
         merges.append((a, b))
         costs.append(costs[-1] + float(losses[a, b]))
         union = moments.unions(cells, np.array([a]), np.array([b]))
-        for values, merged in zip(vars(moments).values(), vars(union).values(), strict=True):
-            values[a] = merged[0]
+        for name, values in vars(moments).items():
+            values[a] = getattr(union, name)[0]
         left[b] = False
         for gone in (a, b):
             losses[gone, :] = losses[:, gone] = np.inf

@@ -49,12 +49,20 @@ class Valleys:
         """The two clusters with the shallowest valley."""
         return min(self.depths, key=lambda pair: (self.depths[pair], pair), default=None)
 
-    def of_clusters(self) -> Floats:
-        """Return the shallowest valley of each cluster."""
+    def separation(self) -> Floats:
+        """Return for each cluster a score between 0 and 1 of its shallowest valley.
+
+        Examples
+        --------
+        >>> scores = [Valleys(2, {(0, 1): depth}).separation()[0] for depth in (0.0, 3.0, 4.0, 5.0)]
+        >>> np.round(scores, 2).tolist()
+        [0.0, 0.68, 0.86, 0.96]
+        """
         depths = np.full(self.k, NONE)
         for pair, depth in self.depths.items():
             depths[list(pair)] = np.minimum(depths[list(pair)], depth)
-        return depths
+        scores: Floats = 1 - np.exp(-(depths**2) / 8)
+        return scores
 
 
 def valleys(cells: Cells, mixture: Mixture) -> Valleys:
