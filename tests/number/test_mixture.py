@@ -45,7 +45,7 @@ class TestCells:
     def test_condensing_keeps_all_moments(self, rng):
         n = 2 * MERGED_CELLS
         centers, counts, sse = rng.normal(size=(n, 2)), rng.integers(1, 9, n) * 1.0, rng.random(n)
-        merged = condense(centers, counts, sse)
+        merged = condense(centers, counts, sse, MERGED_CELLS)
         assert len(merged[1]) <= MERGED_CELLS
         assert merged[1].sum() == counts.sum()
         assert merged[1] @ merged[0] == pytest.approx(counts @ centers)

@@ -1,6 +1,6 @@
 """Cells: small groups of rows that clients send, and what the server sees of all rows by them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -145,16 +145,16 @@ def quantization_variance(
     >>> quantization_variance(np.column_stack([n % 2, n % 5, n**0.5, 0 * n])).round(3).tolist()
     [0.167, 0.083, 0.0, -1.0]
     """
+    columns: Iterable[Floats] = X.T
     if is_sparse(X):
         by_column = X.tocsc()
         columns = (by_column[:, [j]].toarray().ravel() for j in range(X.shape[1]))
-        return np.array([_step_variance(column, min_rows, weights) for column in columns])
-    if weights is None and min_rows <= len(X) <= FEW_ROWS:
+    elif weights is None and min_rows <= len(X) <= FEW_ROWS:
         # small clients: in no column do enough rows share a value, usually
         ordered = np.sort(X, axis=0)
         if not (ordered[min_rows - 1 :] == ordered[: len(X) - min_rows + 1]).any():
             return np.full(X.shape[1], 0.0 if len(X) >= MANY * min_rows else UNKNOWN)
-    return np.array([_step_variance(column, min_rows, weights) for column in X.T])
+    return np.array([_step_variance(column, min_rows, weights) for column in columns])
 
 
 def _step_variance(column: Floats, min_rows: int, weights: Floats | None) -> float:
@@ -281,11 +281,7 @@ class Cells:
 
 
 def condense(
-    centers: Floats,
-    counts: Floats,
-    sse: Floats,
-    most: int = MERGED_CELLS,
-    backend: Backend | None = None,
+    centers: Floats, counts: Floats, sse: Floats, most: int, backend: Backend | None = None
 ) -> tuple[Floats, Floats, Floats]:
     """Merge cells to at most `most`: each joins the nearest of a random sample.
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntFlag
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -144,8 +144,8 @@ class KFindings:
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the findings as tensors of a model."""
         closest, runner_up = self.closest or (-1, -1), self.runner_up or 0
-        found = (self.confidence, runner_up, closest, self.background, self.elongation)
-        found += (self.columns, int(self.doubts), self.separation)
+        found: list[Any] = [self.confidence, runner_up, closest, self.background, self.elongation]
+        found += [self.columns, int(self.doubts), self.separation]
         named = zip(messages.K_TENSORS[1:], found, strict=True)  # all but the curve
         return {name: np.atleast_1d(value) for name, value in named}
 
@@ -242,20 +242,16 @@ def _assess(choice: "Choice", left_out: float, seen: float) -> tuple[float, Doub
     a_cluster = max(3 * MIN_ROWS, SMALL_CLUSTER * cells.n_rows / choice.k)
     few = single or choice.per_client < choice.k / 2
 
-    value = AGREEMENT.get(choice.way, 0.0)
-    if not value:
-        value = VOTES[sum(k == choice.k for k in choice.criteria.values())]
+    votes = sum(k == choice.k for k in choice.criteria.values())
+    value = AGREEMENT.get(choice.way, VOTES[votes])
     blurs = [arguable or duplicates, choice.finer is not None, not choice.complete]
     blurs += [choice.mixture.background >= cells.n_rows / 2, choice.few_cells and few]
     value *= BLURRED ** sum(blurs)
-    if single:
-        value *= min(1.0, cells.resolved / RESOLVED) ** 2 * (HIDDEN if hidden else 1.0)
-    else:
-        value *= separated
+    shown = min(1.0, cells.resolved / RESOLVED) ** 2 * (HIDDEN if hidden else 1.0)
+    value *= shown if single else separated
     value *= 1 - DOUBT_OF_STEPS * coarse
     value *= 1 - BLURRED * min(1.0, left_out / a_cluster)
-    if choice.few_cells and not few:
-        value *= 1 - choice.dropped
+    value *= 1 - choice.dropped * (not few)  # nothing is dropped where there are many cells
 
     reasons = {
         Doubt.NOISE: seen < 1,

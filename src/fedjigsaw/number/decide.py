@@ -22,7 +22,7 @@ from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import coordinate_order
 from fedjigsaw.kernels.solver import solve, solve_each
 from fedjigsaw.number import mixture as mixtures
-from fedjigsaw.number.cells import Cells, condense
+from fedjigsaw.number.cells import MERGED_CELLS, Cells, condense
 from fedjigsaw.number.mixture import LONG, MIN_ROWS, NO_ROWS, NO_VARIANCE, Mixture
 from fedjigsaw.number.search import Found, merge_best, most_components, search
 from fedjigsaw.number.shapes import ANY, ROUND
@@ -141,12 +141,11 @@ def choose(
     received = centers[order], counts[order], sse[order]
     per_client = np.inf if owners is None else len(counts) / len(np.unique(owners))
     limit = None if shape == ANY else most  # of pieces there may be more
+    n_kept = CELLS_OF_SMALL if per_client < FEW_CELLS else MERGED_CELLS
+    cells = Cells(*condense(*received, n_kept, backend), quantization, backend)
+    found = search(cells, limit)
     if per_client < FEW_CELLS:
-        cells = Cells(*condense(*received, CELLS_OF_SMALL, backend), quantization, backend)
-        cells, found = _without_mixed(cells, limit)
-    else:
-        cells = Cells(*condense(*received, backend=backend), quantization, backend)
-        found = search(cells, limit)
+        cells, found = _without_mixed(cells, found, limit)
     candidates = _Candidates(cells, found, limit)
     way: Way = "given"
     at_limit = limit is not None and found.n_agglomerated > limit
@@ -257,46 +256,38 @@ class _Candidates:
         return np.column_stack([[k for k, _ in shown], objectives, index])
 
 
-def _without_mixed(cells: Cells, most: int | None) -> tuple[Cells, Found]:
+def _without_mixed(cells: Cells, found: Found, most: int | None) -> tuple[Cells, Found]:
     """Drop cells of small clients that hold rows of several clusters, as far as they are seen.
 
-    Such cells form wide components between clusters. If more than half of the rows were in them,
-    they were no exceptions among clusters, and nothing is dropped.
+    Such cells form wide components between clusters: their bulk (95 %) holds the means of at least
+    two others that have less than a quarter of their variance. If more than half of the rows were
+    in them, they were no exceptions among clusters, and nothing is dropped.
     """
-    kept = everything = (cells, search(cells, most))
-    for _ in range(4):
-        cells, found = kept
-        best = found.mixtures[found.best]
-        mixed = _are_mixed(cells, best)
-        clean = np.isin(best.owners, np.flatnonzero(~mixed))
-        if not mixed.any() or clean.all() or cells.counts[clean].sum() < 10 * MIN_ROWS:
-            break
-        parts = cells.points[clean], cells.counts[clean], cells.sse[clean]
-        rest = Cells(*parts, cells.quantization, cells.backend)
-        rest.middle = cells.in_units(rest.middle[None])[0]
-        rest.scale, rest.seen = cells.scale * rest.scale, cells.seen[rest.seen]
-        kept = rest, search(rest, most)
-    if kept[0].n_rows < MOST_CLEAN * everything[0].n_rows:
-        return everything
-    return kept
-
-
-def _are_mixed(cells: Cells, mixture: Mixture) -> np.ndarray:
-    """Tell which components consist of mixed cells: their bulk (95 %) holds the means of at least
-    two others that have less than a quarter of their variance."""
     from scipy.special import chdtri
 
-    moments, shapes = mixture.moments, mixture.shapes
-    variance = moments.traces / np.maximum(moments.counts, NO_ROWS)
-    bulk = max(float(chdtri(cells.n_columns, 0.05)), 1.5 * cells.n_columns)
-    mixed = np.zeros(len(mixture), dtype=bool)
-    for j in range(len(mixture)):
-        away = moments.means - moments.means[j]
-        reduced = away @ cells.basis
-        squared = (away**2).sum(axis=1) - ((reduced @ shapes.pulls[j]) * reduced).sum(axis=1)
-        inside = (squared / shapes.variances[j] < bulk) & (variance < variance[j] / NARROW)
-        mixed[j] = inside.sum() >= 2
-    return mixed
+    kept, kept_found = cells, found
+    for _ in range(4):
+        best = kept_found.mixtures[kept_found.best]
+        moments, shapes = best.moments, best.shapes
+        variance = moments.traces / np.maximum(moments.counts, NO_ROWS)
+        bulk = max(float(chdtri(kept.n_columns, 0.05)), 1.5 * kept.n_columns)
+        mixed = np.zeros(len(best), dtype=bool)
+        for j in range(len(best)):
+            away = moments.means - moments.means[j]
+            reduced = away @ kept.basis
+            squared = (away**2).sum(axis=1) - ((reduced @ shapes.pulls[j]) * reduced).sum(axis=1)
+            inside = (squared / shapes.variances[j] < bulk) & (variance < variance[j] / NARROW)
+            mixed[j] = inside.sum() >= 2
+        clean = np.isin(best.owners, np.flatnonzero(~mixed))
+        if not mixed.any() or clean.all() or kept.counts[clean].sum() < 10 * MIN_ROWS:
+            break
+        parts = kept.points[clean], kept.counts[clean], kept.sse[clean]
+        rest = Cells(*parts, kept.quantization, kept.backend)
+        rest.middle = kept.in_units(rest.middle[None])[0]
+        rest.scale, rest.seen = kept.scale * rest.scale, kept.seen[rest.seen]
+        kept, kept_found = rest, search(rest, most)
+    enough = kept.n_rows >= MOST_CLEAN * cells.n_rows
+    return (kept, kept_found) if enough else (cells, found)
 
 
 def _exactly(cells: Cells, found: Found, k: int) -> Mixture:
@@ -348,11 +339,9 @@ def _groups_of(
     means, groups = mixture.moments.means, np.arange(len(mixture))
     n_groups = len(groups)
     pairs = [(depth, 0.0, *pair) for pair, depth in hills.depths.items()]
-    if k is not None or most is not None:
-        # components that are no neighbors are joined last, the nearest first
-        for a in range(len(means)):
-            far = ((means[a] - means[:a]) ** 2).sum(axis=1)
-            pairs += [(NONE + 1, float(far[b]), b, a) for b in range(a)]
+    for a in range(len(means)):  # no neighbors are joined last, the nearest first
+        far = ((means[a] - means[:a]) ** 2).sum(axis=1)
+        pairs += [(NONE + 1, float(far[b]), b, a) for b in range(a)]
     for depth, _, a, b in sorted(pairs):
         if n_groups == k or (k is None and depth >= JOIN and n_groups <= (most or n_groups)):
             break

@@ -58,9 +58,11 @@ class Moments:
     def select(self, components: Ints | npt.NDArray[np.bool_]) -> "Moments":
         return Moments(*(values[components] for values in vars(self).values()))
 
-    def with_components(self, others: "Moments") -> "Moments":
-        both = zip(vars(self).values(), vars(others).values(), strict=True)
-        return Moments(*map(np.concatenate, both))
+    def merge(self, cells: Cells, a: int, b: int) -> None:
+        """Let component `a` take `b` in, which stays, too."""
+        union = self.unions(cells, np.array([a]), np.array([b]))
+        for name, values in vars(self).items():
+            values[a] = getattr(union, name)[0]
 
     def unions(self, cells: Cells, a: Ints, b: Ints) -> "Moments":
         """Return the moments of components `a` joined with components `b`."""
@@ -172,7 +174,8 @@ def moments_of(cells: Cells, shares: Floats) -> Moments:
 
 def shapes_of(cells: Cells, moments: Moments) -> Shapes:
     """Choose how many free axes each component has: as many as lower its BIC."""
-    return _shapes(cells, moments, *np.linalg.eigh(moments.scatters))[0]
+    values, vectors = np.linalg.eigh(moments.scatters)
+    return _shapes(cells, moments, values, vectors)[0]
 
 
 def hard_costs(cells: Cells, moments: Moments) -> Floats:

@@ -113,14 +113,12 @@ def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int,
         if not np.isfinite(losses[a, b]):  # at first, and where no neighbor of any is left
             rest = np.flatnonzero(left)
             one, other = (rest[i] for i in _neighbors(moments.select(rest), NEIGHBORS))
-            unions = mixtures.hard_costs(cells, moments.unions(cells, one, other))
-            losses[one, other] = losses[other, one] = unions - own[one] - own[other]
+            joined = mixtures.hard_costs(cells, moments.unions(cells, one, other))
+            losses[one, other] = losses[other, one] = joined - own[one] - own[other]
             a, b = divmod(int(losses.argmin()), k)
         merges.append((a, b))
         costs.append(costs[-1] + float(losses[a, b]))
-        union = moments.unions(cells, np.array([a]), np.array([b]))
-        for name, values in vars(moments).items():
-            values[a] = getattr(union, name)[0]
+        moments.merge(cells, a, b)
         left[b] = False
         for gone in (a, b):
             losses[gone, :] = losses[:, gone] = np.inf
@@ -129,8 +127,9 @@ def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int,
         ward = apart / (1 / moments.counts[a] + 1 / moments.counts[others])
         near = others[np.argsort(ward, kind="stable")[:NEIGHBORS]]
         unions = moments.unions(cells, np.full(len(near), a), near)
-        own[a], *together = mixtures.hard_costs(cells, union.with_components(unions))
-        losses[a, near] = losses[near, a] = np.array(together) - own[a] - own[near]
+        own[a] = mixtures.hard_costs(cells, moments.select(np.array([a])))[0]
+        losses[a, near] = mixtures.hard_costs(cells, unions) - own[a] - own[near]
+        losses[near, a] = losses[a, near]
     return np.array(costs), merges
 
 
@@ -151,13 +150,13 @@ def _neighbors(moments: Moments, n_near: int) -> tuple[Ints, Ints]:
 
 def merge_best(cells: Cells, mixture: Mixture) -> Mixture:
     """Merge the two components that lose least."""
-    moments = mixture.moments
+    moments = mixture.moments.select(np.arange(len(mixture)))
     a, b = _neighbors(moments, NEIGHBORS_IN_EM)
-    costs, unions = mixtures.hard_costs(cells, moments), moments.unions(cells, a, b)
-    best = int((mixtures.hard_costs(cells, unions) - costs[a] - costs[b]).argmin())
-    rest = moments.select(np.delete(np.arange(len(mixture)), [a[best], b[best]]))
-    joined = unions.select(np.array([best]))
-    return mixtures.mixture_of(cells, joined.with_components(rest), mixture.background)
+    costs, unions = (mixtures.hard_costs(cells, m) for m in (moments, moments.unions(cells, a, b)))
+    best = int((unions - costs[a] - costs[b]).argmin())
+    moments.merge(cells, int(a[best]), int(b[best]))
+    rest = moments.select(np.arange(len(mixture)) != b[best])
+    return mixtures.mixture_of(cells, rest, mixture.background)
 
 
 def _split(cells: Cells, found: Found, most: int | None) -> None:

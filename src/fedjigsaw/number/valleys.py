@@ -104,14 +104,33 @@ def depth(cells: Cells, mixture: Mixture, a: int, b: int) -> float:
     """
     if (a, b) in mixture.depths:
         return mixture.depths[a, b]
-    along, across, spread, length = _coordinates(cells, mixture, a, b)
-    weights = np.ones(len(along))
-    if cells.n_columns > 1:
-        width = min(TUBE**2, MAX_TUBE**2 / length)
-        own = (mixture.owners == a) | (mixture.owners == b)
-        if own.any():
-            width = max(width, float(np.median(across[own])))
-        weights = np.exp(-across / (2 * width))
+    moments, (d, r) = mixture.moments, cells.basis.shape
+    rows = np.maximum(moments.counts[[a, b]], NO_VARIANCE)
+    covariance = (moments.scatters[[a, b]] / rows[:, None, None]).sum(axis=0) / 2
+    covariance += LEAST * max(1.0, float(covariance.trace()) / r) * np.eye(r)
+    inverse = np.linalg.inv(covariance)
+    mean, line = moments.means[a], moments.means[b] - moments.means[a]
+    offset, reduced_line = cells.reduced - mean @ cells.basis, line @ cells.basis
+    pulled_line = inverse @ reduced_line
+    squared, dot = ((offset @ inverse) * offset).sum(axis=1), offset @ pulled_line
+    length = float(reduced_line @ pulled_line)
+    if d > r:  # all other axes have one variance
+        trace = float((moments.traces[[a, b]] / rows).sum()) / 2
+        rest = max((trace - float(covariance.trace())) / (d - r), LEAST)
+        apart = cells.norms - 2 * cells.points @ mean + mean @ mean
+        squared += np.maximum(apart - (offset**2).sum(axis=1), 0) / rest
+        dot += ((cells.points - mean) @ line - offset @ reduced_line) / rest
+        length += max(float(line @ line - reduced_line @ reduced_line), 0) / rest
+    length = max(length, NO_VARIANCE)
+    # position (0 and 1 are the means), squared distance from the line, variance within the cell
+    along = dot / length
+    across = np.maximum(squared - along * dot, 0) / length
+    spread = cells.variances * float(pulled_line @ pulled_line) / length**2
+    width = min(TUBE**2, MAX_TUBE**2 / length)
+    own = (mixture.owners == a) | (mixture.owners == b)
+    if own.any():
+        width = max(width, float(np.median(across[own])))
+    weights = np.exp(-across / (2 * width))
     inside = np.flatnonzero((weights > 1e-4) & (along > -1) & (along < 2))
     smooth = spread[inside] + min(STEP**2, MAX_STEP**2 / length)
     kernel = np.exp(-((GRID[:, None] - along[inside]) ** 2) / (2 * smooth))
@@ -141,36 +160,3 @@ def _missing(kernel: Floats, counts: Floats, weights: Floats) -> tuple[float, fl
     variance = float(kernel[hill] ** 2 @ (counts * weights**2))
     n_rows = height**2 / max(variance, TINY)
     return float(np.sqrt(2 * n_rows) * (1 - np.sqrt(ratio))), ratio
-
-
-def _coordinates(
-    cells: Cells, mixture: Mixture, a: int, b: int
-) -> tuple[Floats, Floats, Floats, float]:
-    """Return cells in coordinates in which the average covariance of both clusters is round.
-
-    They are: the position along the line (0 and 1 are the means), the squared distance from it and
-    the variance within the cell along it, both in squared distances of the means, which is the last
-    result.
-    """
-    moments, (d, r) = mixture.moments, cells.basis.shape
-    rows = np.maximum(moments.counts[[a, b]], NO_VARIANCE)
-    covariance = (moments.scatters[[a, b]] / rows[:, None, None]).sum(axis=0) / 2
-    covariance += LEAST * max(1.0, float(covariance.trace()) / r) * np.eye(r)
-    inverse = np.linalg.inv(covariance)
-    mean, line = moments.means[a], moments.means[b] - moments.means[a]
-    offset, reduced_line = cells.reduced - mean @ cells.basis, line @ cells.basis
-    pulled_line = inverse @ reduced_line
-    squared, dot = ((offset @ inverse) * offset).sum(axis=1), offset @ pulled_line
-    length = float(reduced_line @ pulled_line)
-    if d > r:  # all other axes have one variance
-        trace = float((moments.traces[[a, b]] / rows).sum()) / 2
-        rest = max((trace - float(covariance.trace())) / (d - r), LEAST)
-        apart = cells.norms - 2 * cells.points @ mean + mean @ mean
-        squared += np.maximum(apart - (offset**2).sum(axis=1), 0) / rest
-        dot += ((cells.points - mean) @ line - offset @ reduced_line) / rest
-        length += max(float(line @ line - reduced_line @ reduced_line), 0) / rest
-    length = max(length, NO_VARIANCE)
-    along = dot / length
-    across = np.maximum(squared - along * dot, 0) / length
-    spread = cells.variances * float(pulled_line @ pulled_line) / length**2
-    return along, across, spread, length
