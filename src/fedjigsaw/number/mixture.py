@@ -16,6 +16,7 @@ about q. Rows that fit no component belong to a uniform background.
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -174,8 +175,7 @@ def moments_of(cells: Cells, shares: Floats) -> Moments:
 
 def shapes_of(cells: Cells, moments: Moments) -> Shapes:
     """Choose how many free axes each component has: as many as lower its BIC."""
-    values, vectors = np.linalg.eigh(moments.scatters)
-    return _shapes(cells, moments, values, vectors)[0]
+    return _shapes(cells, moments, *np.linalg.eigh(moments.scatters))[0]
 
 
 def hard_costs(cells: Cells, moments: Moments) -> Floats:
@@ -191,7 +191,7 @@ def hard_costs(cells: Cells, moments: Moments) -> Floats:
 
 
 def _shapes(
-    cells: Cells, moments: Moments, values: Floats, vectors: Floats
+    cells: Cells, moments: Moments, values: npt.NDArray[np.floating[Any]], vectors: Floats
 ) -> tuple[Shapes, Floats]:
     """Choose free axes by the eigenvalues of scatters, the smallest first.
 
