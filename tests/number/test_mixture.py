@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from fedjigsaw.kernels.compiled import installed
-from fedjigsaw.number.cells import MERGED_CELLS, Cells, condense
+from fedjigsaw.number.cells import Cells
 from fedjigsaw.number.mixture import (
     fit,
     from_labels,
@@ -27,30 +27,6 @@ def blobs(rng):
         [rng.normal(size=(500, 3)), rng.normal(size=(500, 3)) * [9, 1, 1] + [0, 20, 0]]
     )
     return X, np.repeat(np.arange(200), 5)
-
-
-class TestCells:
-    def test_units(self, blobs):
-        X, labels = blobs
-        cells = Cells(*cells_of(X, labels))
-        assert np.allclose(cells.points * cells.scale + cells.middle, cells_of(X, labels)[0])
-        assert cells.middle == pytest.approx(X.mean(axis=0))
-        assert cells.scale**2 == pytest.approx(X.var(axis=0).mean())
-        assert 0 < cells.resolved < 1
-
-    def test_cells_without_rows_are_left_out(self):
-        cells = Cells(np.array([[0.0], [9.0], [1.0]]), np.array([1.0, 0.0, 1.0]), np.zeros(3))
-        assert cells.points.ravel().tolist() == [-1.0, 1.0]
-
-    def test_condensing_keeps_all_moments(self, rng):
-        n = 2 * MERGED_CELLS
-        centers, counts, sse = rng.normal(size=(n, 2)), rng.integers(1, 9, n) * 1.0, rng.random(n)
-        merged = condense(centers, counts, sse, MERGED_CELLS)
-        assert len(merged[1]) <= MERGED_CELLS
-        assert merged[1].sum() == counts.sum()
-        assert merged[1] @ merged[0] == pytest.approx(counts @ centers)
-        total = counts @ (centers**2).sum(axis=1) + sse.sum()
-        assert merged[1] @ (merged[0] ** 2).sum(axis=1) + merged[2].sum() == pytest.approx(total)
 
 
 class TestMoments:

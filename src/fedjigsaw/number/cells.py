@@ -34,6 +34,7 @@ MISSING = 0.25  # share of the rows that one value beside the steps may have: a 
 MANY = 20  # times as many rows are enough to tell that a column has no common values
 
 MAX_AXES = 20  # long axes of a cluster are looked for among so many principal axes of all cells
+FEW_CELLS = 20  # per client, below which a cell may well hold rows of several clusters
 MERGED_CELLS = 3000  # the server merges more cells to so many: 20 for each of 150 clusters
 COMPILED_CELLS = 300  # from so many on, compiled code saves more than it takes to load
 TREE_COLUMNS = 8  # up to so many, a tree finds nearest cells faster than all distances

@@ -19,7 +19,7 @@ from fedjigsaw import messages
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import counted
 from fedjigsaw.messages import Model
-from fedjigsaw.number.cells import LEAST_VARIANCE, Cells
+from fedjigsaw.number.cells import FEW_CELLS, LEAST_VARIANCE, Cells
 from fedjigsaw.number.mixture import LONG, MIN_ROWS, NO_VARIANCE
 from fedjigsaw.number.shapes import knows_noise, take_tensor
 from fedjigsaw.number.valleys import BELIEVED
@@ -240,12 +240,13 @@ def _assess(choice: "Choice", left_out: float, seen: float) -> tuple[float, Doub
     variances = moments.traces / (np.maximum(moments.counts, 1) * cells.n_columns)
     duplicates = not single and float(np.mean(variances <= LEAST_VARIANCE)) > 0.5
     a_cluster = max(3 * MIN_ROWS, SMALL_CLUSTER * cells.n_rows / choice.k)
+    few_cells = choice.per_client < FEW_CELLS
     few = single or choice.per_client < choice.k / 2
 
     votes = sum(k == choice.k for k in choice.criteria.values())
     value = AGREEMENT.get(choice.way, VOTES[votes])
     blurs = [arguable or duplicates, choice.finer is not None, not choice.complete]
-    blurs += [choice.mixture.background >= cells.n_rows / 2, choice.few_cells and few]
+    blurs += [choice.mixture.background >= cells.n_rows / 2, few_cells and few]
     value *= BLURRED ** sum(blurs)
     shown = min(1.0, cells.resolved / RESOLVED) ** 2 * (HIDDEN if hidden else 1.0)
     value *= shown if single else separated
@@ -261,7 +262,7 @@ def _assess(choice: "Choice", left_out: float, seen: float) -> tuple[float, Doub
         Doubt.COLUMNS: hidden,
         Doubt.STEPS: coarse >= STEPS,
         Doubt.LEFT_OUT: left_out >= a_cluster / 10,
-        Doubt.FEW_CELLS: choice.few_cells and (few or choice.dropped > 0),
+        Doubt.FEW_CELLS: few_cells and (few or choice.dropped > 0),
         Doubt.LIMIT: not choice.complete,
         Doubt.DUPLICATES: duplicates,
         Doubt.FINER: choice.finer is not None,

@@ -22,13 +22,12 @@ from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import coordinate_order
 from fedjigsaw.kernels.solver import solve, solve_each
 from fedjigsaw.number import mixture as mixtures
-from fedjigsaw.number.cells import MERGED_CELLS, Cells, condense
+from fedjigsaw.number.cells import FEW_CELLS, MERGED_CELLS, Cells, condense
 from fedjigsaw.number.mixture import LONG, MIN_ROWS, NO_ROWS, NO_VARIANCE, Mixture
 from fedjigsaw.number.search import Found, merge_best, most_components, search
 from fedjigsaw.number.shapes import ANY, ROUND
 from fedjigsaw.number.valleys import NONE, Valleys, are_separate, valleys
 
-FEW_CELLS = 20  # cells per client below which a cell may well hold rows of several clusters
 CELLS_OF_SMALL = 20_000  # of small clients, most are mixed: more are kept, and more still merged
 NARROW = 4.0  # a cluster inside a component of mixed cells has at most its variance divided by this
 MOST_CLEAN = 0.5  # components of mixed cells hold less than this share of the rows
@@ -74,11 +73,6 @@ class Choice:
     @property
     def k(self) -> int:
         return len(self.mixture)
-
-    @property
-    def few_cells(self) -> bool:
-        """Whether clients sent so few cells that these may well be mixed."""
-        return self.per_client < FEW_CELLS
 
     @property
     def elongated(self) -> bool:
