@@ -245,7 +245,7 @@ class TestValleys:
         middle = (apart / 2 - cells.middle[0]) / cells.scale
         hills = valleys(cells, from_labels(cells, (cells.points[:, 0] > middle) * 1))
         weakest = hills.depths[0, 1]
-        assert (hills.n_groups == 2) == (weakest >= BELIEVED) == found
+        assert (hills.n_groups() == 2) == (weakest >= BELIEVED) == found
         assert hills.closest == (0, 1)
         assert hills.separation() == pytest.approx(1 - np.exp(-(weakest**2) / 8))
 
@@ -256,7 +256,7 @@ class TestValleys:
         centers, counts, sse, _ = cells_of(X)
         cells = Cells(centers, counts, sse)
         halves = from_labels(cells, (cells.points[:, 0] > 0) * 1)
-        assert valleys(cells, halves).n_groups == 1
+        assert valleys(cells, halves).n_groups() == 1
 
 
 @pytest.mark.slow

@@ -274,11 +274,9 @@ class Cells:
         # as dense as a Gaussian with the variance of the cell, on average: otherwise, in columns
         # that hardly differ between cells, the background would fit better than any cluster
         half = np.sqrt(np.pi * np.e / 2 * (self.variances + self.quantization.mean()))[:, None]
-        volumes = []
-        for points in (self.points, self.points @ self.axes):
-            widths = (points + half).max(axis=0) - (points - half).min(axis=0)
-            volumes.append(float(np.log(np.maximum(widths, 1e-6)).sum()))
-        return -min(volumes)
+        rows = self.points, self.points @ self.axes
+        widths = ((points + half).max(axis=0) - (points - half).min(axis=0) for points in rows)
+        return -min(float(np.log(np.maximum(box, 1e-6)).sum()) for box in widths)
 
 
 def condense(

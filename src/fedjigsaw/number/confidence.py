@@ -39,8 +39,7 @@ CLEARLY = 1.5  # times deeper: a valley between clusters, beside one inside of a
 BLURRED = 0.5  # factor for what may well hide another number
 SMALL_CLUSTER = 0.02  # of an average cluster
 SURE, DOUBTFUL = 0.9, 0.5  # from here on nothing is added; below, a warning is given
-BACKGROUND = 0.02  # share of rows outside of all clusters that is worth a word
-STEPS = 0.25  # share of columns of few values that is worth a word
+BACKGROUND, STEPS = 0.02, 0.25  # shares of rows in no cluster, and of coarse columns, worth a word
 MAX_NAMED = 5  # clusters or columns in a sentence
 
 

@@ -154,10 +154,10 @@ def choose(
         mixture = _refit(cells, mixture)
     components, groups = mixture, np.arange(len(mixture))
     if way == "joined":
-        groups = _groups_of(components, hills, k, most)
-        if k is None and most is not None:
-            at_limit = len(np.unique(_groups_of(components, hills))) > most
-        mixture, hills = _joined(cells, components, hills, groups)
+        n_groups = hills.n_groups(JOIN)
+        at_limit = k is None and most is not None and n_groups > most
+        n_groups = k or min(n_groups, most or n_groups)
+        mixture, hills, groups = _joined(cells, components, hills, n_groups)
     return Choice(
         cells=cells,
         mixture=mixture,
@@ -193,7 +193,7 @@ class _Candidates:
     def _compare(self) -> None:
         self.by_bic, self.best = min(self.found.mixtures.items(), key=lambda item: item[1].bic)
         self.by_icl = min(self.found.mixtures, key=lambda k: self.found.mixtures[k].icl(self.cells))
-        n_groups = valleys(self.cells, self.best).n_groups
+        n_groups = valleys(self.cells, self.best).n_groups()
         self.criteria = {"bic": self.by_bic, "icl": self.by_icl, "valleys": n_groups}
 
     def _divide(self, most: int) -> Mixture:
@@ -319,40 +319,25 @@ def _refit(cells: Cells, mixture: Mixture) -> Mixture:
     return fitted if len(fitted) == len(mixture) else mixture
 
 
-def _groups_of(
-    mixture: Mixture, hills: Valleys, k: int | None = None, most: int | None = None
-) -> Ints:
-    """Return the group of each component: those that no valley parts are in the same one.
-
-    Parameters
-    ----------
-    k : number of groups; the shallowest valleys are ignored until there are so many. None ignores
-        all below :data:`JOIN`.
-    most : the largest number of groups, or None for no limit.
-    """
-    means, groups = mixture.moments.means, np.arange(len(mixture))
-    n_groups = len(groups)
-    pairs = [(depth, 0.0, *pair) for pair, depth in hills.depths.items()]
-    for a in range(len(means)):  # no neighbors are joined last, the nearest first
-        far = ((means[a] - means[:a]) ** 2).sum(axis=1)
-        pairs += [(NONE + 1, float(far[b]), b, a) for b in range(a)]
-    for depth, _, a, b in sorted(pairs):
-        if n_groups == k or (k is None and depth >= JOIN and n_groups <= (most or n_groups)):
-            break
-        if groups[a] != groups[b]:
-            groups[groups == groups[b]] = groups[a]
-            n_groups -= 1
-    found: Ints = np.unique(groups, return_inverse=True)[1]
-    return found
-
-
 def _joined(
-    cells: Cells, mixture: Mixture, hills: Valleys, groups: Ints
-) -> tuple[Mixture, Valleys]:
-    """Return the groups as one component each, and the shallowest valleys between them."""
-    n_groups = int(groups.max()) + 1
+    cells: Cells, mixture: Mixture, hills: Valleys, n_groups: int
+) -> tuple[Mixture, Valleys, Ints]:
+    """Join components until there are so many groups, those with the shallowest valley first.
+
+    Return the groups as one component each, the shallowest valleys between them, and the group of
+    each component.
+    """
+    groups, far = np.arange(len(mixture)), mixture.moments.apart()
+    pairs = [(depth, 0.0, *pair) for pair, depth in hills.depths.items()]
+    # components that are no neighbors are joined last, the nearest first
+    pairs += [(NONE + 1, float(far[a, b]), b, a) for a in range(len(far)) for b in range(a)]
+    for _, _, a, b in sorted(pairs):
+        if len(np.unique(groups)) == n_groups:
+            break
+        groups[groups == groups[b]] = groups[a]
+    groups = np.unique(groups, return_inverse=True)[1]
     if n_groups == len(mixture):
-        return mixture, hills
+        return mixture, hills, groups
     shares = np.zeros((len(cells.counts), n_groups + 1))
     columns = np.append(groups, n_groups)[: mixture.shares.shape[1]]  # the last is the background
     np.add.at(shares.T, columns, mixture.shares.T)
@@ -367,4 +352,4 @@ def _joined(
     moments = mixtures.moments_of(cells, shares[:, :-1])
     whole = mixtures.mixture_of(cells, moments, mixture.background)
     whole = replace(whole, bic=mixture.bic, shares=shares)
-    return whole, Valleys(n_groups, depths, inside)
+    return whole, Valleys(n_groups, depths, inside), groups

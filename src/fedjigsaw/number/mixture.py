@@ -59,6 +59,12 @@ class Moments:
     def select(self, components: Ints | npt.NDArray[np.bool_]) -> "Moments":
         return Moments(*(values[components] for values in vars(self).values()))
 
+    def apart(self) -> Floats:
+        """Return the squared distances between all means."""
+        norms = (self.means**2).sum(axis=1)
+        squared: Floats = np.maximum(norms[:, None] - 2 * self.means @ self.means.T + norms, 0)
+        return squared
+
     def merge(self, cells: Cells, a: int, b: int) -> None:
         """Let component `a` take `b` in, which stays, too."""
         union = self.unions(cells, np.array([a]), np.array([b]))

@@ -136,9 +136,7 @@ def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int,
 def _neighbors(moments: Moments, n_near: int) -> tuple[Ints, Ints]:
     """Return pairs of components, each once, that could be merged with least loss if all clusters
     were round."""
-    counts, means, k = moments.counts, moments.means, len(moments)
-    norms = (means**2).sum(axis=1)
-    ward = np.maximum(norms[:, None] - 2 * means @ means.T + norms, 0)
+    counts, k, ward = moments.counts, len(moments), moments.apart()
     ward *= counts[:, None] * counts / np.maximum(counts[:, None] + counts, NO_VARIANCE)
     np.fill_diagonal(ward, np.inf)
     n_near = min(k - 1, n_near)

@@ -35,12 +35,11 @@ class Valleys:
     depths: dict[tuple[int, int], float]
     inside: float = 0.0
 
-    @property
-    def n_groups(self) -> int:
-        """The number of clusters if those without a valley between them are one."""
+    def n_groups(self, least: float = BELIEVED) -> int:
+        """Return the number of clusters if those with a shallower valley between them are one."""
         groups = np.arange(self.k)
         for (a, b), depth in self.depths.items():
-            if depth < BELIEVED:
+            if depth < least:
                 groups[groups == groups[b]] = groups[a]
         return len(np.unique(groups))
 
@@ -73,20 +72,17 @@ def valleys(cells: Cells, mixture: Mixture) -> Valleys:
 
 def are_separate(cells: Cells, mixture: Mixture) -> bool:
     """Tell whether there is a valley between any two neighbors; end at the first without one."""
-    means = mixture.moments.means
-    pairs = _neighbors(mixture)
-    pairs.sort(key=lambda pair: float(((means[pair[0]] - means[pair[1]]) ** 2).sum()))
+    apart = mixture.moments.apart()
+    pairs = sorted(_neighbors(mixture), key=lambda pair: float(apart[pair]))
     return all(depth(cells, mixture, *pair) >= BELIEVED for pair in pairs)
 
 
 def _neighbors(mixture: Mixture) -> list[tuple[int, int]]:
     """Return the pairs of components that are compared."""
-    means = mixture.moments.means
-    norms = (means**2).sum(axis=1)
-    squared = np.maximum(norms[:, None] - 2 * means @ means.T + norms, 0)
+    squared = mixture.moments.apart()
     np.fill_diagonal(squared, 0)
     pairs: dict[tuple[int, int], None] = {}  # each once, in this order
-    for a in range(len(means)):
+    for a in range(len(mixture)):
         for b in np.argsort(squared[a], kind="stable")[1 : NEIGHBORS + 1].tolist():
             if not (squared[a] + squared[b] < squared[a, b]).any():  # as in Gabriel's graph
                 pairs[min(a, b), max(a, b)] = None
