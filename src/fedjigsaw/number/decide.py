@@ -299,11 +299,8 @@ def _exactly(cells: Cells, found: Found, k: int) -> Mixture:
             mixture = mixtures.fit(cells, merge_best(cells, mixture))
         candidates.append(mixture)
     rng = np.random.default_rng(0)
-    solution = solve(cells.points, cells.counts, k, rng=rng, fast=cells.fast)
-    partition = mixtures.from_labels(cells, solution.labels)
-    candidates.append(_refit(cells, partition))
-    if all(len(mixture) != k for mixture in candidates):
-        candidates.append(partition)
+    labels = solve(cells.points, cells.counts, k, rng=rng, fast=cells.fast).labels
+    candidates.append(_refit(cells, mixtures.from_labels(cells, labels)))
 
     def order(mixture: Mixture) -> tuple[int, int, float]:
         # whoever asks for k clusters does not mean fewer and some odd rows, which often fit best

@@ -54,9 +54,8 @@ def search(cells: Cells, most: int | None = None) -> Found:
     enough = complete = False
     while not enough:
         n_centers = min(2 * n_centers or START_CENTERS, n_cells)
-        labels = solve(
-            cells.points, cells.counts, n_centers, rng=rng, n_tries=0, fast=cells.fast
-        ).labels
+        rows = cells.points, cells.counts
+        labels = solve(*rows, n_centers, rng=rng, n_tries=0, fast=cells.fast).labels
         costs, merges = agglomerate(cells, mixtures.from_labels(cells, labels).moments)
         n_found = len(costs)
         too_many = max(0, n_found - most_components(cells))  # of single rows, which cost least

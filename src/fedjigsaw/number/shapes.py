@@ -71,9 +71,8 @@ def knows_noise(model: Model) -> bool:
 def describe_shapes(model: Model) -> Iterator[str]:
     """Say how a model labels rows, if not by their nearest center."""
     if messages.SHAPE_CLUSTERS in model.tensors:
-        n = len(model.tensors[messages.SHAPE_CLUSTERS])
-        pieces = f"the likeliest of {n} components of a mixture"
-        yield f"Labels follow the shapes of clusters: each row goes to {pieces}."
+        pieces = f"{len(model.tensors[messages.SHAPE_CLUSTERS])} components of a mixture"
+        yield f"Labels follow the shapes of clusters: each row goes to the likeliest of {pieces}."
     if knows_noise(model):
         yield "Rows that are in no cluster get the label -1."
 
