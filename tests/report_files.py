@@ -6,7 +6,7 @@ from fedjigsaw.columns.profiles import Profile
 from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.io.formats import ModelFile, Score, encode, fingerprint, save
 from fedjigsaw.messages import Model
-from fedjigsaw.number.findings import Doubt, KFindings
+from fedjigsaw.number.confidence import Doubt, KFindings
 
 SITES = ("Bern", "Lyon", "Oslo")
 COLUMNS = (

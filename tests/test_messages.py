@@ -67,7 +67,7 @@ def test_many_summaries_are_those_made_one_by_one():
         "counts": [np.arange(1.0, k + 1) for k in sizes],
         "sse": [rng.random(k) for k in sizes],
     }
-    tensors = {"labels": [np.arange(n) for n in (7, 8, 9)], "grain": [np.ones((1, 2))] * 3}
+    tensors = {"labels": [np.arange(n) for n in (7, 8, 9)], "quantization": [np.ones((1, 2))] * 3}
     made = Summary.many([7, np.int64(8), 9], tensors=tensors, **parts)
     for i, one in enumerate(made):
         own = {name: values[i] for name, values in parts.items()}

@@ -46,6 +46,23 @@ REGION = "region."  # tensors of a summary that tell of the sites of a region
 N_SITES = f"{REGION}sites"  # number of sites whose centers a region merged
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
+# names of tensors
+QUANTIZATION = "quantization"  # of a summary: the variance that hides the steps of each column
+K_CURVE, K_CONFIDENCE, K_RUNNER_UP = "k_curve", "k_confidence", "k_runner_up"
+K_CLOSEST, K_BACKGROUND, K_ELONGATION = "k_closest", "k_background", "k_elongation"
+K_COLUMNS, K_DOUBTS, SUPPORT_SEPARATION = "k_columns", "k_doubts", "support_separation"
+K_TENSORS = (  # of a model, about its number of clusters
+    *(K_CURVE, K_CONFIDENCE, K_RUNNER_UP, K_CLOSEST, K_BACKGROUND),
+    *(K_ELONGATION, K_COLUMNS, K_DOUBTS, SUPPORT_SEPARATION),
+)
+SHAPE_MEANS, SHAPE_BASIS, SHAPE_PULLS = "shape_means", "shape_basis", "shape_pulls"
+SHAPE_VARIANCES, SHAPE_OFFSETS = "shape_variances", "shape_offsets"
+SHAPE_CLUSTERS, SHAPE_BACKGROUND = "shape_clusters", "shape_background"
+SHAPE_TENSORS = (  # of a model, about the shapes of its clusters
+    *(SHAPE_MEANS, SHAPE_BASIS, SHAPE_PULLS, SHAPE_VARIANCES),
+    *(SHAPE_OFFSETS, SHAPE_CLUSTERS, SHAPE_BACKGROUND),
+)
+
 
 class _Message:
     """Base of messages: equality bit by bit, size in bytes, checks again when unpickled."""

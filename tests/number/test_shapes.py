@@ -1,5 +1,7 @@
 """Clusters that are not round: labels by likelihood, joined pieces, a label for background rows."""
 
+import subprocess
+import sys
 import warnings
 from dataclasses import replace
 
@@ -11,7 +13,7 @@ from sklearn.datasets import make_moons
 from fedjigsaw import Guard, Jigsaw, Model, metrics
 from fedjigsaw.errors import FewerClustersWarning, MessageError, ParameterError
 from fedjigsaw.kernels.compiled import installed
-from fedjigsaw.number import mixtures, shapes
+from fedjigsaw.number import mixture as mixtures
 from fedjigsaw.number.cells import Cells
 from fedjigsaw.number.shapes import NOISE, ClusterShapes, label_rows
 
@@ -77,6 +79,19 @@ def test_a_column_that_is_the_same_everywhere_changes_no_label(spread, shape):
     assert of_wide.cluster_centers_[:, 1] == pytest.approx(np.full(3, 0.1))
 
 
+def test_nearest_centers_load_no_search():
+    code = """
+import sys
+import numpy as np
+from fedjigsaw import FeCA, Jigsaw, estimator
+for method in (FeCA(3), Jigsaw(3)):
+    method.fit(np.arange(40.0)[:, None]).predict([[1.0]])
+print([name for name in sys.modules if name.endswith(("number.search", "number.decide"))])
+"""
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
 class TestLogDensities:
     @pytest.mark.parametrize("by_row", [False, True])
     def test_equal_those_of_scipy(self, by_row):
@@ -101,7 +116,7 @@ class TestLogDensities:
         """As EM counts them: the mean log density of all values that a step stands for."""
         rng = np.random.default_rng(3)
         centers = rng.integers(0, 9, (60, 2)).astype(float)
-        cells = Cells.of(centers, np.full(60, 5.0), np.zeros(60), np.full(2, 1 / 12))
+        cells = Cells(centers, np.full(60, 5.0), np.zeros(60), np.full(2, 1 / 12))
         mixture = one_component(cells)
         found = ClusterShapes.of(cells, mixture, None, noise=False).log_densities(centers)[:, 0]
         seen = mixtures.log_densities(cells, mixture)[:, 0] - 2 * np.log(cells.scale)
@@ -169,7 +184,7 @@ class TestLabels:
     def test_round_clusters_have_the_bits_of_nearest_centers(self, spread):
         X, _ = spread
         model = fitted(X, 3).model_
-        assert not any(name.startswith(shapes.PREFIX) for name in model.tensors)
+        assert not any(name.startswith("shape_") for name in model.tensors)
         labeled = label_rows(model, X)
         assert labeled.distances is labeled.nearest
 
@@ -187,7 +202,7 @@ class TestLabels:
         found.fit(X, clients=clients, guard=Guard())
         assert metrics.ari(y, found.labels_) > 0.95
         sent = found.summaries_[0]
-        assert set(sent.tensors) <= {"grain", "left_out"}
+        assert set(sent.tensors) <= {"quantization", "left_out"}
         assert sent.counts.min() >= 5
 
     @pytest.mark.slow

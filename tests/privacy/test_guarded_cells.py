@@ -60,7 +60,7 @@ class TestWhatLeaves:
         X = np.concatenate([rng.normal(size=(300, 2)), rng.normal(size=(7, 2)) * 100])
         summary = answer(X, min_cluster_size=size)
         assert summary.counts.min() >= size
-        assert set(summary.tensors) <= {"grain", LEFT_OUT}
+        assert set(summary.tensors) <= {"quantization", LEFT_OUT}
 
     def test_rows_far_from_all_others_are_in_no_center(self, rng):
         X = np.concatenate([rng.normal(size=(300, 2)), [[1e4, 1e4], [1e4, 1e4 + 1]]])
@@ -87,21 +87,21 @@ class TestWhatLeaves:
         """Six rows have another value: enough for the default guard, not for a stricter one."""
         X = np.column_stack([rng.normal(size=300), np.repeat([0.0, 1234.5], [294, 6])])
         default, strict = answer(X), answer(X, min_cluster_size=10)
-        assert default.tensors["grain"][1] == pytest.approx(1234.5**2 / 6, rel=0.07)
-        assert default.tensors["grain"][1] != pytest.approx(1234.5**2 / 6, rel=1e-4)
-        assert strict.tensors["grain"].tolist() == [0.0, -1.0]
+        assert default.tensors["quantization"][1] == pytest.approx(1234.5**2 / 6, rel=0.07)
+        assert default.tensors["quantization"][1] != pytest.approx(1234.5**2 / 6, rel=1e-4)
+        assert strict.tensors["quantization"].tolist() == [0.0, -1.0]
 
 
 class TestServer:
     def test_liars_do_not_set_the_grain(self):
         honest = [
             Summary(9, [[0.0, 0.0]], counts=[9], sse=[1.0], client=str(i),
-                    tensors={"grain": np.array([0.0, 1 / 6])})
+                    tensors={"quantization": np.array([0.0, 1 / 6])})
             for i in range(7)
         ]  # fmt: skip
         liars = [
             Summary(9, [[0.0, 0.0]], counts=[9], sse=[1.0], client=f"l{i}",
-                    tensors={"grain": np.array([1e9, 0.0])})
+                    tensors={"quantization": np.array([1e9, 0.0])})
             for i in range(3)
         ]  # fmt: skip
         assert receive([*honest, *liars]).grain.tolist() == [0.0, 1 / 6]
@@ -109,7 +109,7 @@ class TestServer:
     def test_those_that_cannot_tell_are_not_asked(self):
         told = [np.array([-1.0]), np.array([0.4]), np.array([0.5])]
         sent = [
-            Summary(9, [[0.0]], counts=[9], sse=[1.0], client=str(i), tensors={"grain": g})
+            Summary(9, [[0.0]], counts=[9], sse=[1.0], client=str(i), tensors={"quantization": g})
             for i, g in enumerate(told)
         ]
         assert receive(sent).grain.tolist() == [0.45]
@@ -118,9 +118,9 @@ class TestServer:
     @pytest.mark.parametrize(
         ("name", "value"),
         [
-            ("grain", np.array([1.0, 2.0])),
-            ("grain", np.array([np.nan])),
-            ("grain", np.array([[1.0]])),
+            ("quantization", np.array([1.0, 2.0])),
+            ("quantization", np.array([np.nan])),
+            ("quantization", np.array([[1.0]])),
             ("left_out", np.array([np.inf])),
             ("left_out", np.array([1, 2])),
         ],

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw.messages import Model
-from fedjigsaw.number.findings import Doubt
+from fedjigsaw.number.confidence import Doubt
 from fedjigsaw.report.number import (
     describe_choice,
     describe_number,

@@ -17,7 +17,7 @@ from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.messages import Model
-from fedjigsaw.number.findings import Doubt
+from fedjigsaw.number.confidence import Doubt
 from fedjigsaw.report.page.build import build_report
 from fedjigsaw.report.page.charts import cluster_map, to_svg
 from fedjigsaw.report.page.geometry import project

@@ -75,7 +75,7 @@ from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
-from fedjigsaw.number.sizes import sends_cells
+from fedjigsaw.number.cells import sends_cells
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values

@@ -14,7 +14,7 @@ from fedjigsaw.errors import BudgetError, DataError, MessageError, unwritable
 from fedjigsaw.flower.folders import GROUPS, JOURNAL_LOCK
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.number.grain import GRAIN
+from fedjigsaw.messages import QUANTIZATION
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS
 from fedjigsaw.privacy.summaries import NOISE
@@ -203,7 +203,7 @@ def repeated(record: Record, columns: tuple[str, ...] | None) -> SummaryFile | N
     if columns is None or columns == file.columns:
         return file
     tensors = dict(file.summary.tensors)
-    if set(tensors) - {NOISE, CELLS, CELL_NOISE, GRAIN, LEFT_OUT} or file.scaler:
+    if set(tensors) - {NOISE, CELLS, CELL_NOISE, QUANTIZATION, LEFT_OUT} or file.scaler:
         return None
     if sorted(columns) != sorted(file.columns):
         return None

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods._support import k_curve_of, support_of
-from fedjigsaw.number.findings import KFindings
+from fedjigsaw.number.confidence import KFindings
 from fedjigsaw.robust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ import numpy as np
 
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.indices import margins
-from fedjigsaw.messages import Model
-from fedjigsaw.number.findings import CONFIDENCE
+from fedjigsaw.messages import K_CONFIDENCE, K_CURVE, Model
 from fedjigsaw.validation import MAX_COUNT, MAX_MAGNITUDE
 
 SUPPORT = ("clients", "points", "spread")
@@ -39,8 +38,8 @@ def knows_no_counts(model: Model) -> bool:
 
 def k_curve_of(model: Model) -> dict[str, np.ndarray] | None:
     """Return k, objective and index of every k considered, or None if k was given."""
-    curve = model.tensors.get("k_curve")
-    if curve is None or CONFIDENCE not in model.tensors:
+    curve = model.tensors.get(K_CURVE)
+    if curve is None or K_CONFIDENCE not in model.tensors:
         return None
     if curve.ndim != 2 or curve.shape[1] != 3 or not 0 < len(curve) <= MAX_CURVE:
         allowed = f"of shape (n, 3), with n from 1 to {MAX_CURVE}"

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -35,18 +35,29 @@ from fedjigsaw.kernels.kmeans import (
 )
 from fedjigsaw.kernels.nearest import nearest_on_threads
 from fedjigsaw.kernels.solver import improve, solve
-from fedjigsaw.messages import N_SITES, SHARED, TOO_FEW, Broadcast, Model, Summary
+from fedjigsaw.messages import (
+    K_CURVE,
+    K_TENSORS,
+    N_SITES,
+    QUANTIZATION,
+    SHARED,
+    TOO_FEW,
+    Broadcast,
+    Model,
+    Summary,
+)
 from fedjigsaw.methods._fitted import ClusterFindings
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
-from fedjigsaw.number.cells import sampled_labels
-from fedjigsaw.number.copies import without_copies
-from fedjigsaw.number.decision import Choice, choose
-from fedjigsaw.number.findings import DOUBTFUL, K_TENSORS, KFindings
-from fedjigsaw.number.grain import GRAIN, grain_of
-from fedjigsaw.number.local_cells import find_cells
-from fedjigsaw.number.shapes import NOISE, ClusterShapes
-from fedjigsaw.number.shaping import ELONGATED, ROUND, SHAPES
-from fedjigsaw.number.sizes import n_cells, sends_cells
+from fedjigsaw.number.cells import (
+    find_cells,
+    n_cells,
+    quantization_variance,
+    sampled_labels,
+    sends_cells,
+    without_duplicates,
+)
+from fedjigsaw.number.confidence import DOUBTFUL, KFindings
+from fedjigsaw.number.shapes import ELONGATED, NOISE, ROUND, SHAPES, ClusterShapes
 from fedjigsaw.parameters import Rule, boolean, integer, names, one_of, real, seed_source
 from fedjigsaw.privacy.cells import Expected, with_cells
 from fedjigsaw.privacy.guarantee import Privacy
@@ -69,6 +80,9 @@ from fedjigsaw.robust.received import Received, final_group_means, receive, with
 from fedjigsaw.robust.site_reports import PREFIX as SITE_TENSOR
 from fedjigsaw.robust.site_reports import site_tensors, warn_of_sites
 from fedjigsaw.robust.support import Screened, screen, unscreened, with_lone_clusters
+
+if TYPE_CHECKING:
+    from fedjigsaw.number.decide import Choice
 
 DETAIL_WITH_LIARS = 3  # one center for each cluster is too wide to tell what others support
 ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the default guard
@@ -337,7 +351,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             ]
         if self._in_cells:
             if self.n_local_clusters is None:
-                problems = [without_copies(problem) for problem in problems]
+                problems = [without_duplicates(problem) for problem in problems]
             return find_cells(problems, backend=self.backend)
         return super().search(problems, broadcasts)
 
@@ -347,8 +361,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """Return centers, counts and sums of local clusters; later, of the model's clusters."""
         tensors: dict[str, list[np.ndarray]] = {}
         if self._in_cells and broadcasts[0].model is None:
-            grains = [grain_of(rows, weights=w) for rows, w in map(unweighted, data)]
-            tensors = {CELLS_ONLY: [np.ones(1)] * len(data), GRAIN: grains}
+            pairs = map(unweighted, data)
+            variances = [quantization_variance(rows, weights=w) for rows, w in pairs]
+            tensors = {CELLS_ONLY: [np.ones(1)] * len(data), QUANTIZATION: variances}
         return make_summaries(data, found, tensors)
 
     def check_privacy(self, privacy: Privacy) -> None:
@@ -510,13 +525,13 @@ class Jigsaw(ClusterFindings, LocalSearch):
                 f"The number of clusters is in doubt: {findings.sentence()}",
                 UncertainNumberWarning,
             )
-        return centers, labels, {"k_curve": choice.curve, **findings.tensors(), **shapes}
+        return centers, labels, {K_CURVE: choice.curve, **findings.tensors(), **shapes}
 
     def answer_tensors(self, broadcast: Broadcast) -> Set[str]:
         """Return the names of the tensors that an answer to a broadcast may have."""
         if broadcast.cells == SHARED:
             return {CELLS, CELL_NOISE}
-        return {NOISE_OF_CENTERS, LEFT_OUT, GRAIN}
+        return {NOISE_OF_CENTERS, LEFT_OUT, QUANTIZATION}
 
     def check_answer(self, summary: Summary, broadcast: Broadcast) -> None:
         """Check a summary from a client that is not trusted, as `aggregate` would."""
@@ -609,7 +624,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """Return which center is nearest to each received one."""
         return nearest_on_threads(received.centers, centers, self.backend)
 
-    def _choose(self, received: Received, shape: str = ROUND) -> Choice:
+    def _choose(self, received: Received, shape: str = ROUND) -> "Choice":
+        from fedjigsaw.number.decide import choose  # lazy: most fits need no search
+
         weighed = without_mixed(received).weighed()
         sse = weighed.sse
         if weighed.noise.any():  # noise makes some sums zero, and nothing is as narrow as that
@@ -619,7 +636,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             weighed.counts,
             sse,
             owners=weighed.owners,
-            grain=weighed.grain,
+            quantization=weighed.grain,
             most=self.max_clusters,
             k=None if self.n_clusters == "auto" else int(self.n_clusters),
             shape=shape,

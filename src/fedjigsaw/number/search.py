@@ -6,33 +6,25 @@ somewhat more components and goes down, merging two at a time, until the criteri
 last, components of the best mixture are split where that pays.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.solver import solve
+from fedjigsaw.number import mixture as mixtures
 from fedjigsaw.number.cells import Cells
-from fedjigsaw.number.mixtures import (
-    MIN_ROWS,
-    START_BACKGROUND,
-    Mixture,
-    Moments,
-    fit,
-    from_labels,
-    hard_costs,
-    mixture_of,
-    moments_of,
-)
+from fedjigsaw.number.mixture import MIN_ROWS, NO_VARIANCE, Mixture, Moments
 
 START_CENTERS = 100  # doubled as long as needed, so it only costs time
 MORE, MORE_SHARE = 12, 0.15  # EM starts from so many components more than the agglomeration found
 FAR, FAR_STEPS = 3.0, 3  # the criterion has turned: so many round components above the best
-NEIGHBORS = 12  # components with which a merger is considered
+NEIGHBORS = 12  # components with which a merger is considered in the agglomeration, where
+NEIGHBORS_IN_EM = 8  # few are merged by mistake; between runs of EM, shapes are known better
 WORK = 3e10  # cells x components x columns x steps that a search may take, about a minute
 
 
-@dataclass(frozen=True)
+@dataclass
 class Found:
     """The best mixture for each number of components, and what the agglomeration preferred.
 
@@ -49,58 +41,57 @@ class Found:
     def best(self) -> int:
         return min(self.mixtures, key=lambda k: self.mixtures[k].bic)
 
+    def add(self, mixture: Mixture) -> None:
+        """Keep a mixture if it is the best of its number of components."""
+        known = self.mixtures.get(len(mixture))
+        if known is None or mixture.bic < known.bic:
+            self.mixtures[len(mixture)] = mixture
+
 
 def search(cells: Cells, most: int | None = None) -> Found:
     """Fit mixtures around the best number of components, of at most `most` if that is given."""
-    labels, merges, best, complete = _agglomerate_centers(cells, most)
-    n_centers = int(labels.max()) + 1
+    n_cells, d, rng, n_centers = len(cells.counts), cells.n_columns, np.random.default_rng(0), 0
+    enough = complete = False
+    while not enough:
+        n_centers = min(2 * n_centers or START_CENTERS, n_cells)
+        rows = cells.points, cells.counts
+        labels = solve(*rows, n_centers, rng=rng, n_tries=0, fast=cells.fast).labels
+        costs, merges = agglomerate(cells, mixtures.from_labels(cells, labels).moments)
+        n_found = len(costs)
+        too_many = max(0, n_found - most_components(cells))  # of single rows, which cost least
+        best = n_found - too_many - int(costs[too_many:].argmin())
+        complete = best <= n_found / 2 or n_centers == n_cells or n_found < n_centers
+        complete = complete or (most is not None and n_centers >= 2 * most)
+        enough = complete or n_centers**2 * d * n_cells > WORK
+    found = Found({}, best, complete)
+
     more = min(max(MORE, int(MORE_SHARE * best)), int(cells.n_rows / (2 * MIN_ROWS)))
-    first = min(n_centers, best + more, most_components(cells), most or n_centers)
-    start = _labels_after(merges, n_centers, first)[labels]
-    mixture = fit(cells, from_labels(cells, start, START_BACKGROUND * cells.n_rows))
-    found: dict[int, Mixture] = {}
-    far, work = 0, 0.0
+    first = min(n_found, best + more, most_components(cells), most or n_found)
+    component = np.arange(n_found)
+    for a, b in merges[: n_found - first]:
+        component[component == b] = a
+    start = np.unique(component, return_inverse=True)[1][labels]
+    mixture = mixtures.fit(cells, mixtures.from_labels(cells, start))
+    unit, far, work = cells.log_rows * (d + 2), 0, 0.0
     while True:
         k = len(mixture)
-        work += 20 * len(cells.counts) * k * cells.n_columns
-        if k not in found or mixture.bic < found[k].bic:
-            found[k] = mixture
-        top = min(found, key=lambda n: found[n].bic)
-        unit = cells.log_rows * (cells.n_columns + 2)
-        far = far + 1 if mixture.bic > found[top].bic + FAR * unit else 0
+        work += 20 * n_cells * k * d
+        found.add(mixture)
+        top = found.best
+        far = far + 1 if mixture.bic > found.mixtures[top].bic + FAR * unit else 0
         if k == 1 or (k < top and far >= FAR_STEPS and top > MORE) or k < 0.85 * top - 5:
             break
         if work > WORK:
-            complete = False
+            found.complete = False
             break
-        mixture = fit(cells, merge_best(cells, mixture))
-    return _with_splits(cells, Found(found, best, complete), most)
+        mixture = mixtures.fit(cells, merge_best(cells, mixture))
+    _split(cells, found, most)
+    return found
 
 
 def most_components(cells: Cells) -> int:
     """Return how many components have the rows that EM asks of each."""
     return max(1, int(cells.n_rows / MIN_ROWS))
-
-
-def _agglomerate_centers(
-    cells: Cells, most: int | None
-) -> tuple[Ints, list[tuple[int, int]], int, bool]:
-    """Return a fine partition of the cells, its mergers in order, the best number of clusters, and
-    whether more centers would not find more."""
-    rng, n_centers = np.random.default_rng(0), START_CENTERS
-    while True:
-        n = min(n_centers, len(cells.counts))
-        solution = solve(cells.points, cells.counts, n, rng=rng, n_tries=0, fast=cells.fast)
-        costs, merges = agglomerate(cells, from_labels(cells, solution.labels).moments)
-        n_found = len(costs)
-        too_many = max(0, n_found - most_components(cells))  # of single rows, which cost least
-        best = n_found - too_many - int(costs[too_many:].argmin())
-        enough = best <= n_found / 2 or n == len(cells.counts) or n_found < n
-        if enough or (most is not None and n >= 2 * most):
-            return solution.labels, merges, best, True
-        if n_centers**2 * cells.n_columns * len(cells.counts) > WORK:
-            return solution.labels, merges, best, False
-        n_centers *= 2
 
 
 def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int, int]]]:
@@ -111,146 +102,82 @@ def agglomerate(cells: Cells, moments: Moments) -> tuple[Floats, list[tuple[int,
     costs : shape (k,), the classification cost of k, k - 1, ..., 1 components.
     merges : pairs; the first component of each takes the second one in.
     """
-    tree = _Tree(cells, moments)
-    costs, merges = [tree.costs.sum()], []
-    for _ in range(len(moments) - 1):
-        a, b, loss = tree.best_pair()
-        tree.merge(a, b)
+    k = len(moments)
+    moments = moments.select(np.arange(k))  # a copy, changed in place
+    own, left = mixtures.hard_costs(cells, moments), np.ones(k, dtype=bool)
+    losses = np.full((k, k), np.inf)
+    costs, merges = [float(own.sum())], []
+    for _ in range(k - 1):
+        a, b = divmod(int(losses.argmin()), k)
+        if not np.isfinite(losses[a, b]):  # at first, and where no neighbor of any is left
+            rest = np.flatnonzero(left)
+            one, other = (rest[i] for i in _neighbors(moments.select(rest), NEIGHBORS))
+            joined = mixtures.hard_costs(cells, moments.unions(cells, one, other))
+            losses[one, other] = losses[other, one] = joined - own[one] - own[other]
+            a, b = divmod(int(losses.argmin()), k)
         merges.append((a, b))
-        costs.append(costs[-1] + loss)
+        costs.append(costs[-1] + float(losses[a, b]))
+        moments.merge(cells, a, b)
+        left[b] = False
+        for gone in (a, b):
+            losses[gone, :] = losses[:, gone] = np.inf
+        others = np.flatnonzero(left & (np.arange(k) != a))
+        apart = ((moments.means[others] - moments.means[a]) ** 2).sum(axis=1)
+        ward = apart / (1 / moments.counts[a] + 1 / moments.counts[others])
+        near = others[np.argsort(ward, kind="stable")[:NEIGHBORS]]
+        unions = moments.unions(cells, np.full(len(near), a), near)
+        own[a] = mixtures.hard_costs(cells, moments.select(np.array([a])))[0]
+        losses[a, near] = mixtures.hard_costs(cells, unions) - own[a] - own[near]
+        losses[near, a] = losses[a, near]
     return np.array(costs), merges
 
 
-class _Tree:
-    """Components that are being merged, and what each merger with a neighbor would cost."""
-
-    def __init__(self, cells: Cells, moments: Moments) -> None:
-        self.cells = cells
-        self.moments = moments.select(np.arange(len(moments)))  # a copy, changed in place
-        self.costs = hard_costs(cells, moments)
-        self.alive = np.ones(len(moments), dtype=bool)
-        self.losses = np.full((len(moments), len(moments)), np.inf)
-        self._compare(np.arange(len(moments)))
-
-    def best_pair(self) -> tuple[int, int, float]:
-        a, b = divmod(int(self.losses.argmin()), len(self.costs))
-        if not np.isfinite(self.losses[a, b]):
-            self._compare(np.flatnonzero(self.alive))  # no neighbor is left: look for new ones
-            a, b = divmod(int(self.losses.argmin()), len(self.costs))
-        return a, b, float(self.losses[a, b])
-
-    def merge(self, a: int, b: int) -> None:
-        union = self.moments.unions(self.cells, np.array([a]), np.array([b]))
-        for name in ("counts", "means", "traces", "scatters"):
-            getattr(self.moments, name)[a] = getattr(union, name)[0]
-        self.alive[b] = False
-        for gone in (a, b):
-            self.losses[gone, :] = self.losses[:, gone] = np.inf
-        near = self._near(a)
-        unions = self.moments.unions(self.cells, np.full(len(near), a), near)
-        costs = hard_costs(self.cells, _together(union, unions))
-        self.costs[a] = costs[0]
-        self.losses[a, near] = self.losses[near, a] = costs[1:] - costs[0] - self.costs[near]
-
-    def _compare(self, components: Ints) -> None:
-        """Compute what merging components with each of their neighbors would cost."""
-        near = [self._near(int(a)) for a in components]
-        one = np.repeat(components, [len(others) for others in near])
-        other = np.concatenate(near)
-        # each pair once
-        pairs = np.unique(np.minimum(one, other) * len(self.costs) + np.maximum(one, other))
-        a, b = np.divmod(pairs, len(self.costs))
-        unions = self.moments.unions(self.cells, a, b)
-        losses = hard_costs(self.cells, unions) - self.costs[a] - self.costs[b]
-        self.losses[a, b] = self.losses[b, a] = losses
-
-    def _near(self, a: int) -> Ints:
-        """Return the neighbors of a component: those to which it could be merged with least loss,
-        were all clusters round."""
-        counts, means = self.moments.counts, self.moments.means
-        ward = counts[a] * counts / (counts[a] + counts) * ((means - means[a]) ** 2).sum(axis=1)
-        ward[~self.alive] = ward[a] = np.inf
-        near = np.argsort(ward, kind="stable")[:NEIGHBORS]
-        return np.asarray(near[np.isfinite(ward[near])])
-
-
-def _labels_after(merges: list[tuple[int, int]], n: int, k: int) -> Ints:
-    """Return the component of each of `n` when `k` are left."""
-    labels = np.arange(n)
-    for a, b in merges[: n - k]:
-        labels[labels == b] = a
-    found: Ints = np.unique(labels, return_inverse=True)[1]
-    return found
+def _neighbors(moments: Moments, n_near: int) -> tuple[Ints, Ints]:
+    """Return pairs of components, each once, that could be merged with least loss if all clusters
+    were round."""
+    counts, k, ward = moments.counts, len(moments), moments.apart()
+    ward *= counts[:, None] * counts / np.maximum(counts[:, None] + counts, NO_VARIANCE)
+    np.fill_diagonal(ward, np.inf)
+    n_near = min(k - 1, n_near)
+    near = np.argpartition(ward, n_near - 1, axis=1)[:, :n_near].ravel()
+    own = np.repeat(np.arange(k), n_near)
+    pairs = np.unique(np.minimum(own, near) * k + np.maximum(own, near))
+    return pairs // k, pairs % k
 
 
 def merge_best(cells: Cells, mixture: Mixture) -> Mixture:
     """Merge the two components that lose least."""
-    moments, k = mixture.moments, len(mixture)
-    counts, means = moments.counts, moments.means
-    norms = (means**2).sum(axis=1)
-    ward = np.maximum(norms[:, None] - 2 * means @ means.T + norms, 0)
-    ward *= counts[:, None] * counts / np.maximum(counts[:, None] + counts, 1e-12)
-    np.fill_diagonal(ward, np.inf)
-    n_near = min(k - 1, 8)
-    near = np.argpartition(ward, n_near - 1, axis=1)[:, :n_near].ravel()
-    own = np.repeat(np.arange(k), n_near)
-    pairs = np.unique(np.minimum(own, near) * k + np.maximum(own, near))
-    a, b = pairs // k, pairs % k
-    costs = hard_costs(cells, moments)
-    unions = moments.unions(cells, a, b)
-    best = int((hard_costs(cells, unions) - costs[a] - costs[b]).argmin())
-    kept = np.setdiff1d(np.arange(k), [a[best], b[best]])
-    joined, rest = unions.select(np.array([best])), moments.select(kept)
-    return mixture_of(cells, _together(joined, rest), mixture.background)
+    moments = mixture.moments.select(np.arange(len(mixture)))
+    a, b = _neighbors(moments, NEIGHBORS_IN_EM)
+    costs, unions = (mixtures.hard_costs(cells, m) for m in (moments, moments.unions(cells, a, b)))
+    best = int((unions - costs[a] - costs[b]).argmin())
+    moments.merge(cells, int(a[best]), int(b[best]))
+    rest = moments.select(np.arange(len(mixture)) != b[best])
+    return mixtures.mixture_of(cells, rest, mixture.background)
 
 
-def _together(a: Moments, b: Moments) -> Moments:
-    """Return the components of both."""
-    names = ("counts", "means", "traces", "scatters")
-    return Moments(*(np.concatenate([getattr(a, name), getattr(b, name)]) for name in names))
-
-
-def _with_splits(cells: Cells, found: Found, most: int | None) -> Found:
+def _split(cells: Cells, found: Found, most: int | None) -> None:
     """Split components of the best mixture where that pays; keep the result if the BIC falls."""
     best = found.mixtures[found.best]
-    own, n_labels = best.owners, len(best)
-    labels = np.where(own < n_labels, own, -1)  # the background is split off anew
+    owners, n_labels = best.owners, len(best)
+    labels = np.where(owners < n_labels, owners, -1)  # the background is split off anew
     for j in range(len(best)):
-        members = np.flatnonzero(own == j)
-        side = _halves(cells, members)
-        if side is not None:
-            labels[members[side]] = n_labels
+        members = np.flatnonzero(owners == j)
+        points, counts = cells.points[members], cells.counts[members]
+        if len(members) < 4 or counts.sum() < 2 * MIN_ROWS:
+            continue
+        rng = np.random.default_rng(0)
+        side = solve(points, counts, 2, rng=rng, n_tries=0, fast=False).labels
+        shares = np.zeros((len(labels), 3))
+        shares[members, side] = shares[members, 2] = 1
+        moments = mixtures.moments_of(cells, shares)
+        one, other, both = mixtures.hard_costs(cells, moments)
+        if one + other < both and moments.counts.min() >= MIN_ROWS:
+            labels[members[side == 1]] = n_labels
             n_labels += 1
     if n_labels == len(best) or (most is not None and n_labels > most):
-        return found
+        return
     labels = np.unique(np.append(-1, labels), return_inverse=True)[1][1:] - 1  # none is empty
-    more = fit(cells, from_labels(cells, labels, best.background))
-    known = found.mixtures.get(len(more))
-    if more.bic < best.bic and (known is None or more.bic < known.bic):
-        return replace(found, mixtures=found.mixtures | {len(more): more})
-    return found
-
-
-def _halves(cells: Cells, members: Ints) -> np.ndarray | None:
-    """Divide cells in two along their longest axis, then by 2-means; None if that does not pay."""
-    counts, points = cells.counts[members], cells.points[members]
-    if len(members) < 4 or counts.sum() < 2 * MIN_ROWS:
-        return None
-    offset = points - counts @ points / counts.sum()
-    axis = offset[(counts * (offset**2).sum(axis=1)).argmax()]
-    for _ in range(6):  # power iterations
-        axis = axis / max(float(np.linalg.norm(axis)), 1e-300)
-        axis = offset.T @ (counts * (offset @ axis))
-    side = offset @ axis > 0
-    for _ in range(5):
-        if side.all() or not side.any():
-            return None
-        high = counts[side] @ offset[side] / counts[side].sum()
-        low = counts[~side] @ offset[~side] / counts[~side].sum()
-        side = offset @ (high - low) > (high @ high - low @ low) / 2
-    if min(counts[side].sum(), counts[~side].sum()) < MIN_ROWS:
-        return None
-    part = cells.select(members)
-    one, two = np.ones((len(members), 1)), np.column_stack([side, ~side]).astype(np.float64)
-    costs = [hard_costs(cells, moments_of(part, shares)).sum() for shares in (one, two)]
-    return side if costs[1] < costs[0] else None
+    more = mixtures.fit(cells, mixtures.from_labels(cells, labels, best.background))
+    if more.bic < best.bic:
+        found.add(more)

@@ -11,27 +11,26 @@ row that is likelier in the background than in every component belongs to no clu
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Self
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
+from fedjigsaw import messages
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import blocks, coordinate_order, nearest_centers, squared_distances
 from fedjigsaw.messages import Model
 from fedjigsaw.number.cells import MAX_AXES, Cells
-from fedjigsaw.number.decision import Choice
-from fedjigsaw.number.mixtures import LOG_2PI, Mixture
-from fedjigsaw.number.shaping import ROUND
-from fedjigsaw.number.tensors import take_tensor
 from fedjigsaw.validation import MAX_MAGNITUDE
 
+if TYPE_CHECKING:  # nearest centers need no mixtures
+    from fedjigsaw.number.decide import Choice
+    from fedjigsaw.number.mixture import Mixture
+
+ROUND, ELONGATED, ANY = SHAPES = ("round", "elongated", "any")
 NOISE = -1  # label of rows that belong to no cluster, as in scikit-learn
-PREFIX = "shape_"
-MEANS, BASIS, PULLS, VARIANCES, OFFSETS, CLUSTERS, BACKGROUND = (
-    f"{PREFIX}{name}"
-    for name in ("means", "basis", "pulls", "variances", "offsets", "clusters", "background")
-)
+BLOCK = 2**20  # floats of a block of rows, 8 MB
 
 
 class Labeled(NamedTuple):
@@ -66,15 +65,14 @@ def label_rows(model: Model, rows: Floats, *, n_threads: int = 1) -> Labeled:
 
 def knows_noise(model: Model) -> bool:
     """Tell whether a model may label rows as noise."""
-    return MEANS in model.tensors and BACKGROUND in model.tensors
+    return messages.SHAPE_MEANS in model.tensors and messages.SHAPE_BACKGROUND in model.tensors
 
 
 def describe_shapes(model: Model) -> Iterator[str]:
     """Say how a model labels rows, if not by their nearest center."""
-    if CLUSTERS in model.tensors:
-        n = len(model.tensors[CLUSTERS])
-        pieces = f"the likeliest of {n} components of a mixture"
-        yield f"Labels follow the shapes of clusters: each row goes to {pieces}."
+    if messages.SHAPE_CLUSTERS in model.tensors:
+        pieces = f"{len(model.tensors[messages.SHAPE_CLUSTERS])} components of a mixture"
+        yield f"Labels follow the shapes of clusters: each row goes to the likeliest of {pieces}."
     if knows_noise(model):
         yield "Rows that are in no cluster get the label -1."
 
@@ -107,11 +105,10 @@ def local_labels(model: Model, centers: Floats, rows: Floats) -> tuple[Ints, Int
 
 def labels_of_local_centers(model: Model, centers: Floats) -> Ints:
     """Label local centers, of one client or of many; see :func:`local_labels`."""
-    chosen = model.tensors.get("chosen", model.centers).astype(np.float64)
-    if chosen.shape != model.centers.shape or not (np.abs(chosen) <= MAX_MAGNITUDE).all():
-        allowed = f"finite, of the shape of its centers, {model.centers.shape}"
-        raise MessageError(invalid("chosen", "a model", allowed, f"shape {chosen.shape}"))
-    return label_rows(replace(model, centers=chosen), centers).labels
+    if "chosen" in model.tensors:
+        shape, most = model.centers.shape, MAX_MAGNITUDE
+        model = replace(model, centers=take_tensor(model, "chosen", shape, -most, most))
+    return label_rows(model, centers).labels
 
 
 @dataclass(frozen=True)
@@ -137,7 +134,7 @@ class ClusterShapes:
     background: float | None
 
     @classmethod
-    def of(cls, cells: Cells, mixture: Mixture, clusters: Ints | None, *, noise: bool) -> Self:
+    def of(cls, cells: Cells, mixture: "Mixture", clusters: Ints | None, *, noise: bool) -> Self:
         """Take the components of a mixture.
 
         Parameters
@@ -147,13 +144,9 @@ class ClusterShapes:
         """
         shapes, moments = mixture.shapes, mixture.moments
         unit = cells.n_columns * np.log(cells.scale)
-        offsets = np.log(np.maximum(moments.counts, 1e-9) / cells.n_rows) - unit
-        offsets -= (shapes.log_dets + cells.n_columns * LOG_2PI) / 2
-        if cells.grain.any():  # values have steps: the mean over the rows that a value stands for
-            pulled = np.einsum("kab,ba->k", shapes.pulls, cells.reduced_grain)
-            offsets -= (cells.grain.sum() - pulled) / (2 * shapes.variances)
-        share = np.log(max(mixture.background, 1e-9) / cells.n_rows)
-        background = float(share + cells.log_uniform - unit)
+        shares = np.maximum(np.append(moments.counts, mixture.background), 1e-9) / cells.n_rows
+        offsets = np.log(shares[:-1]) + shapes.log_peaks(cells) - unit
+        background = float(np.log(shares[-1]) + cells.log_uniform - unit)
         if background >= offsets.max():  # all rows are equal, or nearly so
             noise = False
         basis = np.zeros((len(cells.middle), cells.basis.shape[1]))
@@ -169,7 +162,7 @@ class ClusterShapes:
         )
 
     @classmethod
-    def of_choice(cls, choice: Choice, shape: str, *, noise: bool) -> tuple[Floats, Ints, Self]:
+    def of_choice(cls, choice: "Choice", shape: str, *, noise: bool) -> tuple[Floats, Ints, Self]:
         """Return the centers of a choice in the order of a model, that order, and the shapes."""
         order = coordinate_order(choice.means)
         clusters = None if shape == ROUND else np.argsort(order)[choice.groups]
@@ -179,43 +172,35 @@ class ClusterShapes:
     @classmethod
     def from_model(cls, model: Model) -> Self | None:
         """Read the shapes of a model, which may come from others; None if it has none."""
-        if MEANS not in model.tensors:
+        if messages.SHAPE_MEANS not in model.tensors:
             return None
-        k, d = model.centers.shape
-        (m, _), (_, r) = _size(model, MEANS), _size(model, BASIS)
+        (k, d), most, known = model.centers.shape, MAX_MAGNITUDE, model.tensors
+        m = len(np.atleast_1d(known[messages.SHAPE_MEANS]))
+        r = np.atleast_1d(known.get(messages.SHAPE_BASIS, np.zeros(0))).shape[-1]
         if r > MAX_AXES or not m:
             allowed = f"at least one component and at most {MAX_AXES} axes"
             raise MessageError(invalid("shape", "a model", allowed, f"{m} and {r}"))
-        most = MAX_MAGNITUDE
-        known = model.tensors.keys()
-        clusters = take_tensor(model, CLUSTERS, (m,), 0, k - 1) if CLUSTERS in known else None
-        if clusters is not None and (clusters % 1).any():
-            raise MessageError(invalid(CLUSTERS, "a model", "whole numbers", "fractions"))
-        noise = take_tensor(model, BACKGROUND, (1,), -most, most) if BACKGROUND in known else None
+        take, clusters, noise = partial(take_tensor, model), None, None
+        if (name := messages.SHAPE_CLUSTERS) in known:
+            clusters = take(name, (m,), 0, k - 1).astype(np.int64)
+            if (clusters != known[name]).any():
+                raise MessageError(invalid(name, "a model", "whole numbers", "fractions"))
+        if messages.SHAPE_BACKGROUND in known:
+            noise = float(take(messages.SHAPE_BACKGROUND, (1,), -most, most)[0])
         return cls(
-            means=take_tensor(model, MEANS, (m, d), -most, most),
-            basis=take_tensor(model, BASIS, (d, r), -2, 2),  # of length 1 each
-            pulls=take_tensor(model, PULLS, (m, r, r), -2, 2),  # eigenvalues from 0 to 1
-            variances=take_tensor(model, VARIANCES, (m,), 1 / most**2, most**2),
-            offsets=take_tensor(model, OFFSETS, (m,), -most, most),
-            clusters=None if clusters is None else clusters.astype(np.int64),
-            background=None if noise is None else float(noise[0]),
+            means=take(messages.SHAPE_MEANS, (m, d), -most, most),
+            basis=take(messages.SHAPE_BASIS, (d, r), -2, 2),  # of length 1 each
+            pulls=take(messages.SHAPE_PULLS, (m, r, r), -2, 2),  # eigenvalues from 0 to 1
+            variances=take(messages.SHAPE_VARIANCES, (m,), 1 / most**2, most**2),
+            offsets=take(messages.SHAPE_OFFSETS, (m,), -most, most),
+            clusters=clusters,
+            background=noise,
         )
 
     def tensors(self) -> dict[str, np.ndarray]:
         """Return the shapes as tensors of a model."""
-        tensors: dict[str, np.ndarray] = {
-            MEANS: self.means,
-            BASIS: self.basis,
-            PULLS: self.pulls,
-            VARIANCES: self.variances,
-            OFFSETS: self.offsets,
-        }
-        if self.clusters is not None:
-            tensors[CLUSTERS] = self.clusters
-        if self.background is not None:
-            tensors[BACKGROUND] = np.array([self.background])
-        return tensors
+        named = zip(messages.SHAPE_TENSORS, vars(self).values(), strict=True)
+        return {name: np.atleast_1d(value) for name, value in named if value is not None}
 
     def log_densities(self, rows: Floats, *, by_row: bool = False) -> Floats:
         """Return the log density of rows in each component, with its share; shape (n, m).
@@ -225,13 +210,15 @@ class ClusterShapes:
         by_row : compute each row without an influence of the other rows, not even on rounding.
         """
         product = _by_column if by_row else np.matmul
+        d, r = self.basis.shape
         logs = np.empty((len(rows), len(self.means)))
         for j, mean in enumerate(self.means):
             offset = rows - mean
-            squared = _dot(offset, offset, product)
+            squared = product(offset**2, np.ones((d, 1)))[:, 0]
             if self.pulls[j].any():
                 reduced = product(offset, self.basis)
-                squared -= _dot(product(reduced, self.pulls[j]), reduced, product)
+                pulled = product(reduced, self.pulls[j]) * reduced
+                squared -= product(pulled, np.ones((r, 1)))[:, 0]
             logs[:, j] = self.offsets[j] - np.maximum(squared, 0) / (2 * self.variances[j])
         return logs
 
@@ -244,7 +231,7 @@ class ClusterShapes:
         by_row : as in :meth:`log_densities`.
         """
         labels: Ints = nearest.copy()
-        for part in blocks(len(rows), 3 * rows.shape[1] + len(self.means), 2**20):
+        for part in blocks(len(rows), 3 * rows.shape[1] + len(self.means), BLOCK):
             logs = self.log_densities(rows[part], by_row=by_row)
             if self.clusters is not None:
                 labels[part] = self.clusters[logs.argmax(axis=1)]
@@ -253,25 +240,18 @@ class ClusterShapes:
         return labels
 
 
+def take_tensor(model: Model, name: str, shape: tuple[int, ...], low: float, high: float) -> Floats:
+    """Return a tensor of a model; raise a MessageError if its shape or a number is not allowed."""
+    tensor = model.tensors.get(name, np.zeros(0)).astype(np.float64)
+    if tensor.shape != shape or not ((tensor >= low) & (tensor <= high)).all():
+        allowed = f"of shape {shape}, from {low:g} to {high:g}"
+        raise MessageError(invalid(name, "a model", allowed, f"shape {tensor.shape}"))
+    return tensor
+
+
 def _by_column(a: Floats, b: Floats) -> Floats:
     """Return the matrix product, each row by the same sums whatever the other rows are."""
     found = np.zeros((len(a), b.shape[1]))
     for i in range(a.shape[1]):
         found += a[:, i, None] * b[i]
     return found
-
-
-def _dot(a: Floats, b: Floats, product: object) -> Floats:
-    """Return the dot product of each row of `a` with that of `b`."""
-    if product is not _by_column:
-        dots: Floats = np.einsum("ij,ij->i", a, b)
-        return dots
-    found = np.zeros(len(a))
-    for i in range(a.shape[1]):
-        found += a[:, i] * b[:, i]
-    return found
-
-
-def _size(model: Model, name: str) -> tuple[int, int]:
-    tensor = model.tensors.get(name, np.zeros(0))
-    return (tensor.shape[0], tensor.shape[1]) if tensor.ndim == 2 else (0, 0)

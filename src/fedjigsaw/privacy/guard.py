@@ -18,8 +18,8 @@ from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import DataError, ParameterError, counted, invalid
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import COUNTS, FIELDS, Summary
-from fedjigsaw.number.grain import GRAIN, MIN_ROWS, grain_of
+from fedjigsaw.messages import COUNTS, FIELDS, QUANTIZATION, Summary
+from fedjigsaw.number.cells import SHARED_BY, quantization_variance
 from fedjigsaw.parameters import boolean, integer, one_of
 from fedjigsaw.privacy.far_rows import pulled_in_clusters
 from fedjigsaw.privacy.rounding import SUPPORT, columns_of, keep_bits, round_summary
@@ -31,7 +31,7 @@ LEFT_OUT = "left_out"  # tensor with the number of rows that were left out far f
 # the scatter of a row, and rarely six deviations more
 SIMILAR = 2.0  # times the typical scatter: cells of one cluster, as far as the guard can tell
 FAR = 8.0  # times the scatter of both cells: they may be clusters of their own
-GRAIN_BITS = 4  # digits of a column's grain: it is a difference of two values, known to 6 %
+STEP_BITS = 4  # digits of a column's step: it is a difference of two values, known to 6 %
 
 
 @dataclass(frozen=True)
@@ -185,14 +185,16 @@ class Guard:
 
     def _grain(self, rows: Any) -> Floats:
         """Return how coarse each column is."""
-        return keep_bits(grain_of(rows, max(self.min_cluster_size, MIN_ROWS)), GRAIN_BITS)
+        return keep_bits(
+            quantization_variance(rows, max(self.min_cluster_size, SHARED_BY)), STEP_BITS
+        )
 
     def _tensors(self, summary: Summary, rows: Any) -> dict[str, np.ndarray]:
         """Return the tensors that may leave."""
         tensors = {n: t for n, t in summary.tensors.items() if n not in (LABELS, CELLS_ONLY)}
         size = self.min_cluster_size
-        if GRAIN in tensors:
-            tensors[GRAIN] = self._grain(rows)
+        if QUANTIZATION in tensors:
+            tensors[QUANTIZATION] = self._grain(rows)
         n_left = int(tensors.pop(LEFT_OUT, np.zeros(1))[0])
         if n_left < summary.n_samples and summary.counts is not None:
             outside = summary.n_samples - int(summary.counts.sum())

@@ -11,10 +11,9 @@ from fedjigsaw.errors import counted
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.indices import SKEWED
-from fedjigsaw.messages import FIELDS, Model, Summary, Tensors
+from fedjigsaw.messages import FIELDS, QUANTIZATION, Model, Summary, Tensors
 from fedjigsaw.methods import METHODS, data_kind
 from fedjigsaw.methods._support import WITH_AUTO, knows_no_counts, support_of
-from fedjigsaw.number.grain import GRAIN
 from fedjigsaw.number.shapes import describe_shapes
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import has_cells
@@ -97,7 +96,7 @@ def _summary(file: SummaryFile, most: int) -> Lines:
             "- a radius is the largest distance of a row of that cluster to its center, "
             "or half the distance to the nearest center."
         )
-    if (summary.tensors.get(GRAIN, np.zeros(0)) > 0).any():
+    if (summary.tensors.get(QUANTIZATION, np.zeros(0)) > 0).any():
         yield "- which columns have few values, and how far apart these are."
     yield from _exposed(file)
     yield (
@@ -108,10 +107,10 @@ def _summary(file: SummaryFile, most: int) -> Lines:
 
 def _about_cells(summary: Summary) -> Lines:
     """Explain what is sent only where the number of clusters is to be found."""
-    if GRAIN in summary.tensors:
+    if QUANTIZATION in summary.tensors:
         yield (
-            "  (grain: for columns of few values, the squared step between them over 6 or 12; "
-            "0: no such column, -1: cannot tell)"
+            "  (quantization: for columns of few values, the squared step between them over 6 or "
+            "12; 0: no such column, -1: cannot tell)"
         )
     if LEFT_OUT in summary.tensors:
         yield "  (left_out: rows far from all others, of which nothing else is sent)"
@@ -131,7 +130,7 @@ def _guard(file: SummaryFile) -> str:
     size, counts = file.guard["min_cluster_size"], file.guard["counts"]
     rule = "none"
     if size > 1:
-        how = "into similar ones, or left out" if GRAIN in file.summary.tensors else NEAREST
+        how = "into similar ones, or left out" if QUANTIZATION in file.summary.tensors else NEAREST
         merged = f"{file.summary.merged} merged {how}"
         rule = f"no center of fewer than {size} {data_kind(file.method)} ({merged})"
     return f"Guard, as stated by the sender: {rule}; counts: {counts}."

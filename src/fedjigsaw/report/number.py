@@ -7,7 +7,7 @@ import numpy as np
 
 from fedjigsaw.messages import Model
 from fedjigsaw.methods._support import k_curve_of
-from fedjigsaw.number.findings import DOUBTFUL, KFindings
+from fedjigsaw.number.confidence import DOUBTFUL, KFindings
 
 MOST_BEST = 5  # numbers of clusters with the best index that are listed
 

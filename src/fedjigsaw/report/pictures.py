@@ -18,7 +18,7 @@ from fedjigsaw.errors import ExtraError, ParameterError, requires_extra
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.methods import CLUSTERERS, DEFAULT, find, find_for_rows
 from fedjigsaw.methods._support import k_curve_of
-from fedjigsaw.number.findings import KFindings
+from fedjigsaw.number.confidence import KFindings
 from fedjigsaw.validation import rows_by_client
 
 if TYPE_CHECKING:

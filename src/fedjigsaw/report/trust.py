@@ -8,7 +8,7 @@ from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import TOO_FEW, Model
 from fedjigsaw.methods import data_kind
 from fedjigsaw.methods._support import support_of
-from fedjigsaw.number.sizes import sends_cells
+from fedjigsaw.number.cells import sends_cells
 from fedjigsaw.robust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
 
 

@@ -10,9 +10,9 @@ from fedjigsaw.columns.profiles import Profile
 from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.indices import SKEWED
-from fedjigsaw.messages import Model, Summary, Tensors
+from fedjigsaw.messages import SHAPE_CLUSTERS, Model, Summary, Tensors
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, support_of
-from fedjigsaw.number.shapes import CLUSTERS, knows_noise
+from fedjigsaw.number.shapes import knows_noise
 from fedjigsaw.report.centers import read_centers
 from fedjigsaw.report.number import number_values
 from fedjigsaw.report.preparation import known_moments
@@ -141,7 +141,7 @@ def _model(file: ModelFile) -> Values:
 
 def _labels(model: Model) -> Values:
     """Return how rows are labeled, and which rule is recommended."""
-    skew, components = model.tensors.get("skew"), model.tensors.get(CLUSTERS)
+    skew, components = model.tensors.get("skew"), model.tensors.get(SHAPE_CLUSTERS)
     bits, rule = None, None
     if skew is not None and skew.size == 1 and not knows_no_counts(model):
         bits = skew.item()

@@ -8,8 +8,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import partition_of
 from fedjigsaw.kernels.solver import solve
-from fedjigsaw.messages import Summary
-from fedjigsaw.number.grain import GRAIN
+from fedjigsaw.messages import QUANTIZATION, Summary
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS, check_same_cells
 from fedjigsaw.privacy.summaries import NOISE, count_noise
@@ -143,12 +142,12 @@ def _of_cells(
 ) -> dict[str, np.ndarray]:
     """Return what is known besides, where the number of clusters is to be found."""
     tensors: dict[str, np.ndarray] = {}
-    told = [summary.tensors[GRAIN] for summary in summaries if GRAIN in summary.tensors]
+    told = [s.tensors[QUANTIZATION] for s in summaries if QUANTIZATION in s.tensors]
     if told:
         columns = [column[column >= 0] for column in np.array(told, dtype=np.float64).T]
         enough = [2 * len(known) >= len(summaries) for known in columns]
         grain = [np.median(c) if e else -1.0 for c, e in zip(columns, enough, strict=True)]
-        tensors[GRAIN] = np.array(grain)
+        tensors[QUANTIZATION] = np.array(grain)
     if received.mixed is not None and received.mixed.all():
         tensors[LEFT_OUT] = np.array([n_rows])
     elif received.left_out >= 1:  # the receiver takes these rows out of all rows again

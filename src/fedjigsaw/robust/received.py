@@ -17,8 +17,7 @@ from fedjigsaw.errors import (
     warn,
 )
 from fedjigsaw.kernels.grouping import groups_by_size, means_of
-from fedjigsaw.messages import OWN, Summary
-from fedjigsaw.number.grain import GRAIN
+from fedjigsaw.messages import OWN, QUANTIZATION, Summary
 from fedjigsaw.privacy.cells import seen_through
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.summaries import NOISE, center_noise, count_noise
@@ -48,7 +47,7 @@ class Received:
         Number of clients, of which some may have no cluster left.
     grain : array or None
         How coarse each column is, as most clients say that can tell; see
-        :func:`~fedjigsaw.number.grain.grain_of`.
+        :func:`~fedjigsaw.number.cells.quantization_variance`.
     left_out : float
         Number of rows that guards left out far from all others.
     mixed : array of bool or None
@@ -284,10 +283,10 @@ def _noise(summaries: Sequence[Summary], n_centers: int) -> Floats:
 
 def _grain(summaries: Sequence[Summary]) -> Floats | None:
     """Return the median of what clients say about each column, if at least half can tell."""
-    told = [s for s in summaries if GRAIN in s.tensors]
+    told = [s for s in summaries if QUANTIZATION in s.tensors]
     if not told:
         return None
-    known = [_tensor(summary, GRAIN, summary.centers.shape[1]) for summary in told]
+    known = [_tensor(summary, QUANTIZATION, summary.centers.shape[1]) for summary in told]
     columns = (column[column >= 0] for column in np.array(known).T)
     return np.array([np.median(c) if 2 * len(c) >= len(summaries) else 0.0 for c in columns])
 

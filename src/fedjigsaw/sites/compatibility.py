@@ -14,9 +14,8 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, ParameterError, SameRowsWarning, quote_names, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
-from fedjigsaw.messages import SHARED, Summary
+from fedjigsaw.messages import QUANTIZATION, SHARED, Summary
 from fedjigsaw.methods import find, is_known
-from fedjigsaw.number.grain import GRAIN
 from fedjigsaw.sites.preparation import bounds_in_order
 from fedjigsaw.sites.regions import each_summary
 from fedjigsaw.validation import repeated
@@ -305,8 +304,8 @@ def reorder(file: SummaryFile, columns: Sequence[str]) -> SummaryFile:
 
 def _reordered(summary: Summary, where: list[int]) -> Summary:
     tensors = dict(summary.tensors)
-    if tensors.get(GRAIN, np.zeros(0)).shape == (len(where),):
-        tensors[GRAIN] = tensors[GRAIN][where]
+    if tensors.get(QUANTIZATION, np.zeros(0)).shape == (len(where),):
+        tensors[QUANTIZATION] = tensors[QUANTIZATION][where]
     return replace(summary, centers=summary.centers[:, where], tensors=tensors)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from fedjigsaw.errors import ParameterError, invalid, unreadable
 from fedjigsaw.messages import COUNTS
-from fedjigsaw.number.sizes import MAX_CELLS, sends_cells
+from fedjigsaw.number.cells import CELLS_PER_CLIENT, sends_cells
 from fedjigsaw.parameters import Rule, integer, is_integer, one_of, real
 from fedjigsaw.privacy.guard import Guard
 
@@ -182,7 +182,7 @@ class Policy:
         if method not in self.methods:
             raise RefusedError(f"method {method} is not among: {', '.join(self.methods)}")
         if sends_cells(params) and params.get("n_local_clusters") is None:
-            params = {**params, "n_local_clusters": MAX_CELLS}
+            params = {**params, "n_local_clusters": CELLS_PER_CLIENT}
         # a method for images has the parameters of the one that clusters among its own
         nested = [value for value in params.values() if isinstance(value, Mapping)]
         for name, limit in self.at_most.items():

@@ -1,4 +1,4 @@
-"""Steps of EM for mixtures of Gaussians, see :mod:`fedjigsaw.number.mixtures`.
+"""Steps of EM for mixtures of Gaussians, see :mod:`fedjigsaw.number.mixture`.
 
 Arrays have one line for each component or column, so that all loops over cells are vector loops.
 They run over tiles of cells, which stay in the cache.

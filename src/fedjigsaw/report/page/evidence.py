@@ -12,7 +12,7 @@ from fedjigsaw.methods._support import (
     knows_no_counts,
     support_of,
 )
-from fedjigsaw.number.findings import DOUBTFUL, SURE, KFindings
+from fedjigsaw.number.confidence import DOUBTFUL, SURE, KFindings
 from fedjigsaw.report.number import number_heading
 from fedjigsaw.report.page.missing import MANY, missing_shares
 from fedjigsaw.report.page.run import Run

@@ -3,8 +3,8 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from fedjigsaw.kernels.compiled import installed
-from fedjigsaw.number.cells import MAX_CELLS, Cells, condense
-from fedjigsaw.number.mixtures import (
+from fedjigsaw.number.cells import Cells
+from fedjigsaw.number.mixture import (
     fit,
     from_labels,
     log_densities,
@@ -29,35 +29,11 @@ def blobs(rng):
     return X, np.repeat(np.arange(200), 5)
 
 
-class TestCells:
-    def test_units(self, blobs):
-        X, labels = blobs
-        cells = Cells.of(*cells_of(X, labels))
-        assert np.allclose(cells.points * cells.scale + cells.middle, cells_of(X, labels)[0])
-        assert cells.middle == pytest.approx(X.mean(axis=0))
-        assert cells.scale**2 == pytest.approx(X.var(axis=0).mean())
-        assert 0 < cells.resolved < 1
-
-    def test_cells_without_rows_are_left_out(self):
-        cells = Cells.of(np.array([[0.0], [9.0], [1.0]]), np.array([1.0, 0.0, 1.0]), np.zeros(3))
-        assert cells.points.ravel().tolist() == [-1.0, 1.0]
-
-    def test_condensing_keeps_all_moments(self, rng):
-        n = 2 * MAX_CELLS
-        centers, counts, sse = rng.normal(size=(n, 2)), rng.integers(1, 9, n) * 1.0, rng.random(n)
-        merged = condense(centers, counts, sse)
-        assert len(merged[1]) <= MAX_CELLS
-        assert merged[1].sum() == counts.sum()
-        assert merged[1] @ merged[0] == pytest.approx(counts @ centers)
-        total = counts @ (centers**2).sum(axis=1) + sse.sum()
-        assert merged[1] @ (merged[0] ** 2).sum(axis=1) + merged[2].sum() == pytest.approx(total)
-
-
 class TestMoments:
     def test_those_of_the_rows(self, blobs):
         """Between cells, scatter is exact; within them, it counts as round."""
         X, labels = blobs
-        cells = Cells.of(*cells_of(X, labels))
+        cells = Cells(*cells_of(X, labels))
         moments = from_labels(cells, np.repeat([0, 1], 100)).moments
         for j, rows in enumerate((X[:500], X[500:])):
             scaled = (rows - cells.middle) / cells.scale
@@ -69,7 +45,7 @@ class TestMoments:
 
     def test_grain_widens_every_component(self, blobs):
         X, labels = blobs
-        plain, coarse = (Cells.of(*cells_of(X, labels), g) for g in (None, np.array([0, 2.0, 0])))
+        plain, coarse = (Cells(*cells_of(X, labels), g) for g in (None, np.array([0, 2.0, 0])))
         a, b = (from_labels(c, np.zeros(200, dtype=np.int64)).moments for c in (plain, coarse))
         assert b.traces[0] - a.traces[0] == pytest.approx(1000 * 2.0 / plain.scale**2)
         assert b.scatters[0, 1, 1] - a.scatters[0, 1, 1] == pytest.approx(2000 / plain.scale**2)
@@ -84,7 +60,7 @@ def covariance(cells, mixture, j):
 class TestShapes:
     def test_as_many_free_axes_as_pay(self, blobs):
         X, _ = blobs
-        cells = Cells.of(X, np.ones(1000), np.zeros(1000))
+        cells = Cells(X, np.ones(1000), np.zeros(1000))
         mixture = from_labels(cells, np.repeat([0, 1], 500))
         assert mixture.shapes.n_free.tolist() == [0, 1]
         long = np.sqrt(mixture.shapes.longest[1] / mixture.shapes.variances[1])
@@ -93,7 +69,7 @@ class TestShapes:
     @pytest.mark.parametrize("d", [1, 2, 5, 30])
     def test_determinant_and_trace(self, rng, d):
         X = rng.normal(size=(2000, d)) * np.geomspace(1, 9, d)
-        cells = Cells.of(X, np.ones(2000), np.zeros(2000))
+        cells = Cells(X, np.ones(2000), np.zeros(2000))
         mixture = from_labels(cells, np.arange(2000) % 2)
         for j in range(2):
             dense = covariance(cells, mixture, j)
@@ -104,7 +80,7 @@ class TestShapes:
     @pytest.mark.parametrize("d", [1, 3, 30])
     def test_densities_are_scipys(self, rng, d):
         X = rng.normal(size=(600, d)) * np.geomspace(1, 20, d)
-        cells = Cells.of(X, np.ones(600), np.zeros(600))
+        cells = Cells(X, np.ones(600), np.zeros(600))
         mixture = from_labels(cells, np.arange(600) % 2)
         ours = log_densities(cells, mixture)
         for j in range(2):
@@ -115,10 +91,10 @@ class TestShapes:
     def test_a_cell_has_the_mean_density_of_its_rows(self, rng):
         """Exact for a round component: the cell's own scatter is added."""
         X = rng.normal(size=(400, 2))
-        rows = Cells.of(X, np.ones(400), np.zeros(400))
+        rows = Cells(X, np.ones(400), np.zeros(400))
         mixture = from_labels(rows, np.zeros(400, dtype=np.int64))
         assert mixture.shapes.n_free.tolist() == [0]
-        cells = Cells.of(*cells_of(X, np.repeat(np.arange(80), 5)))
+        cells = Cells(*cells_of(X, np.repeat(np.arange(80), 5)))
         mean = log_densities(rows, mixture)[:, 0].reshape(80, 5).mean(axis=1)
         assert log_densities(cells, mixture)[:, 0] == pytest.approx(mean, rel=1e-6)
 
@@ -126,7 +102,7 @@ class TestShapes:
 class TestFit:
     def test_no_step_loses(self, blobs):
         X, labels = blobs
-        cells = Cells.of(*cells_of(X, labels))
+        cells = Cells(*cells_of(X, labels))
         start = from_labels(cells, np.arange(200) % 4, background=10.0)
         bics = [fit(cells, start, max_iter=n).bic for n in range(1, 12)]
         # the BIC follows the likelihood, since the number of free axes settles
@@ -134,7 +110,7 @@ class TestFit:
 
     def test_two_clusters_from_a_poor_start(self, blobs):
         X, labels = blobs
-        cells = Cells.of(*cells_of(X, labels))
+        cells = Cells(*cells_of(X, labels))
         found = fit(cells, from_labels(cells, (np.arange(200) > 120) * 1), max_iter=50)
         means = np.sort(found.moments.means[:, 1] * cells.scale + cells.middle[1])
         assert means == pytest.approx([0, 20], abs=0.2)
@@ -144,14 +120,14 @@ class TestFit:
     def test_background_takes_what_fits_nowhere(self, rng):
         noise = rng.uniform(-50, 50, (100, 2))
         X = np.concatenate([rng.normal(size=(900, 2)), noise])
-        cells = Cells.of(X, np.ones(1000), np.zeros(1000))
+        cells = Cells(X, np.ones(1000), np.zeros(1000))
         found = fit(cells, from_labels(cells, np.zeros(1000, dtype=np.int64), 10.0), max_iter=60)
         assert found.background == pytest.approx(100, abs=12)
         assert (found.owners[900:] == 1).mean() > 0.9
 
     def test_a_component_without_rows_goes(self, blobs):
         X, labels = blobs
-        cells = Cells.of(*cells_of(X, labels))
+        cells = Cells(*cells_of(X, labels))
         start = from_labels(cells, np.where(np.arange(200) == 0, 2, np.repeat([0, 1], 100)))
         assert len(fit(cells, start)) == 2
 
@@ -169,7 +145,7 @@ class TestCompiled:
         points = centers[labels] + rng.normal(size=(700, d)) * np.append(3.0, np.ones(d - 1))
         grain = rng.random(d) if grained else None
         received = points, rng.integers(1, 9, 700) * 1.0, rng.random(700), grain
-        plain, fast = Cells.of(*received), Cells.of(*received)
+        plain, fast = Cells(*received), Cells(*received)
         vars(plain)["fast"] = False
         assert fast.fast
         return plain, fast, np.where(rng.random(700) < 1 / 3, -1, labels)

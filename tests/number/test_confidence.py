@@ -6,7 +6,7 @@ import pytest
 from fedjigsaw import Jigsaw
 from fedjigsaw.errors import MessageError, UncertainNumberWarning
 from fedjigsaw.messages import Model
-from fedjigsaw.number.findings import Doubt, KFindings
+from fedjigsaw.number.confidence import Doubt, KFindings
 from fedjigsaw.privacy.guard import Guard
 
 SURE = KFindings(

@@ -9,7 +9,7 @@ from sklearn.datasets import make_blobs
 from fedjigsaw import Jigsaw
 from fedjigsaw.errors import UncertainNumberWarning
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.number.sizes import n_cells
+from fedjigsaw.number.cells import n_cells
 
 BLOBS = make_blobs(300, centers=4, n_features=3, random_state=1)[0]
 SITES = np.arange(300) % 3

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Jigsaw
-from fedjigsaw.number.grain import UNKNOWN, grain_of
+from fedjigsaw.number.cells import UNKNOWN, quantization_variance
 
 
 def grain(column, **options):
-    return grain_of(np.asarray(column, dtype=np.float64)[:, None], **options)[0]
+    return quantization_variance(np.asarray(column, dtype=np.float64)[:, None], **options)[0]
 
 
 def test_two_values():
@@ -56,7 +56,7 @@ def test_a_rare_value_changes_nothing(rare, n):
 
 def test_the_order_of_rows_does_not_matter(rng):
     X = np.column_stack([rng.integers(0, 2, 300), rng.integers(0, 9, 300), rng.normal(size=300)])
-    assert (grain_of(X) == grain_of(X[rng.permutation(300)])).all()
+    assert (quantization_variance(X) == quantization_variance(X[rng.permutation(300)])).all()
 
 
 @pytest.mark.parametrize("n", [4, 5, 6, 39, 40, 41, 64, 65, 99, 100])
@@ -65,7 +65,7 @@ def test_columns_do_not_matter_to_each_other(rng, n, min_rows):
     """A column in which no value is shared, alone and beside one in which all rows share theirs."""
     for column in (rng.normal(size=n), np.arange(n) // (min_rows - 1)):
         beside = np.column_stack([column, np.zeros(n)])
-        assert grain_of(beside, min_rows)[0] == grain(column, min_rows=min_rows)
+        assert quantization_variance(beside, min_rows)[0] == grain(column, min_rows=min_rows)
 
 
 def test_ages_have_steps_though_some_are_rare(rng):

@@ -14,7 +14,9 @@ The covariance of component j has :math:`q_j` free axes, and one variance for al
 about q. Rows that fit no component belong to a uniform background.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +28,10 @@ PRIOR_ROWS = 1.0  # rows of average scatter that each component has in advance: 
 MIN_ROWS = 10.0  # a component stands for at least two cells of five rows
 START_BACKGROUND = 0.01  # share of the rows that the background starts with; EM finds its own
 TOL = 1e-3  # an EM step must gain this share of a parameter's penalty
-FEW_COLUMNS = 8  # up to which compiled moments are faster than matrix products
+COMPILED_COLUMNS = 8  # up to so many, compiled moments are faster than matrix products
+LONG = 3.0  # times as long as wide, from where on nearest centers cut a cluster visibly
+NO_ROWS = 1e-9  # rows of an empty component, whose logarithm is finite
+NO_VARIANCE = 1e-12  # likewise
 TINY = 1e-300
 LOG_2PI = float(np.log(2 * np.pi))
 
@@ -52,24 +57,29 @@ class Moments:
         return len(self.counts)
 
     def select(self, components: Ints | npt.NDArray[np.bool_]) -> "Moments":
-        return Moments(
-            self.counts[components],
-            self.means[components],
-            self.traces[components],
-            self.scatters[components],
-        )
+        return Moments(*(values[components] for values in vars(self).values()))
+
+    def apart(self) -> Floats:
+        """Return the squared distances between all means."""
+        norms = (self.means**2).sum(axis=1)
+        squared: Floats = np.maximum(norms[:, None] - 2 * self.means @ self.means.T + norms, 0)
+        return squared
+
+    def merge(self, cells: Cells, a: int, b: int) -> None:
+        """Let component `a` take `b` in, which stays, too."""
+        union = self.unions(cells, np.array([a]), np.array([b]))
+        for name, values in vars(self).items():
+            values[a] = getattr(union, name)[0]
 
     def unions(self, cells: Cells, a: Ints, b: Ints) -> "Moments":
         """Return the moments of components `a` joined with components `b`."""
-        counts = self.counts[a] + self.counts[b]
-        weight = self.counts[a] * self.counts[b] / np.maximum(counts, 1e-12)
-        apart = self.means[a] - self.means[b]
-        reduced = apart @ cells.basis
-        sums = self.counts[a, None] * self.means[a] + self.counts[b, None] * self.means[b]
+        counts = np.maximum(self.counts[a] + self.counts[b], NO_VARIANCE)
+        share, apart = self.counts[b] / counts, self.means[b] - self.means[a]
+        reduced, weight = apart @ cells.basis, self.counts[a] * share
         between = weight[:, None, None] * reduced[:, :, None] * reduced[:, None, :]
         return Moments(
-            counts,
-            sums / np.maximum(counts, 1e-12)[:, None],
+            self.counts[a] + self.counts[b],
+            self.means[a] + share[:, None] * apart,
             self.traces[a] + self.traces[b] + weight * (apart**2).sum(axis=1),
             self.scatters[a] + self.scatters[b] + between,
         )
@@ -97,6 +107,13 @@ class Shapes:
     longest: Floats
     penalties: Floats
 
+    def log_peaks(self, cells: Cells) -> Floats:
+        """Return the log density of each component at its mean."""
+        pulled = np.einsum("kab,ba->k", self.pulls, cells.reduced_quantization)
+        hidden = (cells.quantization.sum() - pulled) / self.variances
+        peaks: Floats = -(hidden + self.log_dets + cells.n_columns * LOG_2PI) / 2
+        return peaks
+
 
 @dataclass(frozen=True)
 class Mixture:
@@ -107,6 +124,7 @@ class Mixture:
     background : rows that belong to no component.
     bic : half of the usual BIC; infinite before EM.
     shares : shape (n, k), share of each cell's rows that belong to each component.
+    depths : the valleys between pairs of components that were measured so far.
     """
 
     moments: Moments
@@ -114,11 +132,12 @@ class Mixture:
     background: float = 0.0
     bic: float = np.inf
     shares: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    depths: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.moments)
 
-    @property
+    @cached_property
     def owners(self) -> Ints:
         """The component that has most of each cell; the number k is the background."""
         owners: Ints = self.shares.argmax(axis=1)
@@ -132,114 +151,92 @@ class Mixture:
 
 def moments_of(cells: Cells, shares: Floats) -> Moments:
     """Return the moments of components that have these shares of each cell."""
-    if cells.fast and cells.n_columns <= FEW_COLUMNS:
-        return _with_grain(cells, *_compiled_moments(cells, shares))
-    rows = shares * cells.counts[:, None]
-    counts = rows.sum(axis=0)
-    means = rows.T @ cells.points / np.maximum(counts, 1e-12)[:, None]
-    inside = shares.T @ cells.sse
-    traces = rows.T @ cells.norms - counts * (means**2).sum(axis=1) + inside
-    reduced = means @ cells.basis
-    n_axes = cells.basis.shape[1]
-    scatters = np.empty((len(counts), n_axes, n_axes))
-    for j in range(len(counts)):
-        used = np.flatnonzero(rows[:, j] > 1e-9)
-        offset = cells.reduced[used] - reduced[j]
-        scatters[j] = (offset * rows[used, j, None]).T @ offset
-    axes = np.arange(n_axes)
-    scatters[:, axes, axes] += (inside / cells.n_columns)[:, None]
-    return _with_grain(cells, counts, means, traces, scatters)
+    k, (d, r) = shares.shape[1], cells.basis.shape
+    if cells.fast and d <= COMPILED_COLUMNS:
+        from fedjigsaw.kernels.compiled import mixtures as kernels  # lazy: numba
 
-
-def _compiled_moments(cells: Cells, shares: Floats) -> tuple[Floats, Floats, Floats, Floats]:
-    from fedjigsaw.kernels.compiled import mixtures as kernels  # lazy: numba
-
-    lines, k, d = np.ascontiguousarray(shares.T), shares.shape[1], cells.n_columns
-    counts, means, scatters = np.empty(k), np.empty((k, d)), np.empty((k, d, d))
-    kernels.moments(cells.columns, cells.counts, cells.sse, lines, counts, means, scatters)
-    return counts, means, scatters.trace(axis1=1, axis2=2), scatters
-
-
-def _with_grain(
-    cells: Cells, counts: Floats, means: Floats, traces: Floats, scatters: Floats
-) -> Moments:
-    if cells.has_grain:
-        traces = traces + counts * cells.grain.sum()
-        scatters = scatters + counts[:, None, None] * cells.reduced_grain
-    return Moments(counts, means, np.maximum(traces, 0), scatters)
+        counts, means, scatters = np.empty(k), np.empty((k, d)), np.empty((k, d, d))
+        lines = np.ascontiguousarray(shares.T)
+        data = cells.reduced_columns, cells.counts, cells.sse
+        kernels.moments(*data, lines, counts, means, scatters)
+        traces = scatters.trace(axis1=1, axis2=2)
+    else:
+        rows = shares * cells.counts[:, None]
+        counts = rows.sum(axis=0)
+        means = rows.T @ cells.points / np.maximum(counts, NO_VARIANCE)[:, None]
+        inside = shares.T @ cells.sse
+        traces = rows.T @ cells.norms - counts * (means**2).sum(axis=1) + inside
+        reduced = means @ cells.basis
+        scatters = np.empty((k, r, r))
+        for j in range(k):
+            used = np.flatnonzero(rows[:, j] > NO_ROWS)
+            offset = cells.reduced[used] - reduced[j]
+            scatters[j] = (offset * rows[used, j, None]).T @ offset
+        scatters[:, range(r), range(r)] += (inside / d)[:, None]
+    traces = np.maximum(traces + counts * cells.quantization.sum(), 0)
+    return Moments(
+        counts, means, traces, scatters + counts[:, None, None] * cells.reduced_quantization
+    )
 
 
 def shapes_of(cells: Cells, moments: Moments) -> Shapes:
     """Choose how many free axes each component has: as many as lower its BIC."""
-    d, r, k = cells.n_columns, cells.basis.shape[1], len(moments)
-    prior = PRIOR_ROWS * cells.floor
-    rows = (np.maximum(moments.counts, 1e-9) + PRIOR_ROWS)[:, None]
-    traces = (moments.traces[:, None] + d * prior) / rows
-    values, vectors = np.linalg.eigh((moments.scatters + prior * np.eye(r)) / rows[:, :, None])
-    if cells.fast:
-        return _compiled_shapes(cells, values, vectors, traces[:, 0], moments.counts)
-    values, vectors = np.maximum(values[:, ::-1], 1e-12), vectors[:, :, ::-1]
-    n_free = np.arange(min(r, d - 1) + 1)
-    none = np.zeros((k, 1))
-    taken = np.concatenate([none, np.cumsum(values, axis=1)], axis=1)[:, n_free]
-    logs = np.concatenate([none, np.cumsum(np.log(values), axis=1)], axis=1)[:, n_free]
-    rest = np.maximum((traces - taken) / (d - n_free), 1e-12)
-    log_dets = logs + (d - n_free) * np.log(rest)
-    n_parameters = d * n_free - n_free * (n_free + 1) / 2 + n_free + 1
-    costs = moments.counts[:, None] / 2 * log_dets + cells.log_rows / 2 * n_parameters
-    # a free axis that is no longer than the others is none
-    costs[:, 1:][values[:, : len(n_free) - 1] <= rest[:, 1:]] = np.inf
-    best, at = costs.argmin(axis=1), np.arange(k)
-    variances = rest[at, best]
-    free = np.arange(r) < best[:, None]
-    shrink = np.where(free, 1 - variances[:, None] / values, 0.0)
-    return Shapes(
-        pulls=np.einsum("kab,kb,kcb->kac", vectors, shrink, vectors),
-        variances=variances,
-        log_dets=log_dets[at, best],
-        inverse_traces=(d - shrink.sum(axis=1)) / variances,
-        n_free=best,
-        longest=np.where(best > 0, values[:, 0], variances),
-        penalties=cells.log_rows / 2 * (n_parameters[best] + d),
-    )
-
-
-def _compiled_shapes(
-    cells: Cells, values: Floats, vectors: Floats, traces: Floats, counts: Floats
-) -> Shapes:
-    from fedjigsaw.kernels.compiled import mixtures as kernels  # lazy: numba
-
-    k = len(counts)
-    variances, log_dets, inverse_traces, longest, penalties = np.empty((5, k))
-    shapes = Shapes(
-        pulls=np.empty_like(vectors),
-        variances=variances,
-        log_dets=log_dets,
-        inverse_traces=inverse_traces,
-        n_free=np.empty(k, np.int64),
-        longest=longest,
-        penalties=penalties,
-    )
-    kernels.free_axes(
-        values, vectors, traces, counts, cells.n_columns, cells.log_rows, *vars(shapes).values()
-    )
-    return shapes
+    return _shapes(cells, moments, *np.linalg.eigh(moments.scatters))[0]
 
 
 def hard_costs(cells: Cells, moments: Moments) -> Floats:
     """Return the classification cost of components: minus their rows' log-likelihood, plus BIC's
     penalty."""
-    shapes, counts = shapes_of(cells, moments), moments.counts
-    traces = moments.traces - np.einsum("kab,kba->k", shapes.pulls, moments.scatters)
-    shares = np.maximum(counts, 1e-9) / cells.n_rows
-    costs: Floats = (
-        counts / 2 * (shapes.log_dets + cells.n_columns * LOG_2PI)
-        + traces / shapes.variances / 2
-        - counts * np.log(shares)
-        + shapes.penalties
-        + cells.log_rows / 2
-    )
-    return costs
+    scatters = np.linalg.eigvalsh(moments.scatters)  # without axes: several times faster
+    shapes, shrink = _shapes(cells, moments, scatters, np.zeros_like(moments.scatters))
+    squared = moments.traces - (shrink * scatters).sum(axis=1)
+    logs = shapes.log_dets + cells.n_columns * LOG_2PI
+    logs -= 2 * np.log(np.maximum(moments.counts, NO_ROWS) / cells.n_rows)
+    costs: Floats = (moments.counts * logs + squared / shapes.variances + cells.log_rows) / 2
+    return costs + shapes.penalties
+
+
+def _shapes(
+    cells: Cells, moments: Moments, values: npt.NDArray[np.floating[Any]], vectors: Floats
+) -> tuple[Shapes, Floats]:
+    """Choose free axes by the eigenvalues of scatters, the smallest first.
+
+    Return the shapes, and by how much each axis shrinks.
+    """
+    d, (k, r), counts = cells.n_columns, values.shape, moments.counts
+    rows, prior = np.maximum(counts, NO_ROWS) + PRIOR_ROWS, PRIOR_ROWS * cells.floor
+    values = np.maximum((values + prior) / rows[:, None], NO_VARIANCE)
+    traces = (moments.traces + d * prior) / rows
+    variances, log_dets, inverse_traces, longest, penalties = np.empty((5, k))
+    pulls, n_free = np.empty_like(vectors), np.empty(k, np.int64)
+    shapes = Shapes(pulls, variances, log_dets, inverse_traces, n_free, longest, penalties)
+    if cells.fast:
+        from fedjigsaw.kernels.compiled import mixtures as kernels  # lazy: numba
+
+        given = values, vectors, traces, counts, d, cells.log_rows
+        kernels.free_axes(*given, *vars(shapes).values())
+    else:
+        q = np.arange(min(r, d - 1) + 1)
+        longer = np.zeros((k, r + 1))
+        longer[:, 1:] = values[:, ::-1]
+        taken = np.cumsum(longer, axis=1)[:, q]
+        rest = np.maximum((traces[:, None] - taken) / (d - q), NO_VARIANCE)
+        longer[:, 0] = 1
+        dets = np.cumsum(np.log(longer), axis=1)[:, q] + (d - q) * np.log(rest)
+        n_parameters = d * q - q * (q + 1) / 2 + q + 1
+        costs = counts[:, None] / 2 * dets + cells.log_rows / 2 * n_parameters
+        # a free axis that is no longer than the others is none
+        costs[:, 1:][longer[:, 1 : len(q)] <= rest[:, 1:]] = np.inf
+        n_free[:], at = costs.argmin(axis=1), np.arange(k)
+        variances[:], log_dets[:] = rest[at, n_free], dets[at, n_free]
+        longest[:] = np.where(n_free > 0, values[:, -1], variances)
+        penalties[:] = cells.log_rows / 2 * (n_parameters[n_free] + d)
+    free = np.arange(r)[::-1] < n_free[:, None]
+    shrink = np.where(free, 1 - variances[:, None] / values, 0.0)
+    if not cells.fast:
+        pulls[:] = (vectors * shrink[:, None]) @ vectors.transpose(0, 2, 1)
+        inverse_traces[:] = (d - shrink.sum(axis=1)) / variances
+    return shapes, shrink
 
 
 def mixture_of(cells: Cells, moments: Moments, background: float = 0.0) -> Mixture:
@@ -251,8 +248,7 @@ def from_labels(cells: Cells, labels: Ints, background: float = 0.0) -> Mixture:
     inside = np.flatnonzero(labels >= 0)
     shares = np.zeros((len(labels), int(labels.max()) + 1))
     shares[inside, labels[inside]] = 1
-    moments = moments_of(cells, shares)
-    return Mixture(moments, shapes_of(cells, moments), background, shares=shares)
+    return replace(mixture_of(cells, moments_of(cells, shares), background), shares=shares)
 
 
 def log_densities(cells: Cells, mixture: Mixture) -> Floats:
@@ -265,10 +261,7 @@ def log_densities(cells: Cells, mixture: Mixture) -> Floats:
         squared[:, j] -= ((offset @ shapes.pulls[j]) * offset).sum(axis=1)
     squared = np.maximum(squared, 0) / shapes.variances
     squared += cells.variances[:, None] * shapes.inverse_traces
-    if cells.has_grain:
-        pulled = np.einsum("kab,ba->k", shapes.pulls, cells.reduced_grain)
-        squared += (cells.grain.sum() - pulled) / shapes.variances
-    densities: Floats = -(squared + shapes.log_dets + cells.n_columns * LOG_2PI) / 2
+    densities: Floats = shapes.log_peaks(cells) - squared / 2
     return densities
 
 
@@ -277,6 +270,7 @@ def fit(cells: Cells, mixture: Mixture, max_iter: int = 20) -> Mixture:
 
     A component that loses its rows is left out, the smallest one first.
     """
+    mixture = replace(mixture, background=mixture.background or START_BACKGROUND * cells.n_rows)
     last = -np.inf
     for step in range(max_iter + 1):
         shares, likelihood = _memberships(cells, mixture)
@@ -292,26 +286,22 @@ def fit(cells: Cells, mixture: Mixture, max_iter: int = 20) -> Mixture:
             moments = moments.select(np.arange(len(moments)) != smallest)
         mixture = mixture_of(cells, moments, background)
     penalty = float(mixture.shapes.penalties.sum()) + cells.log_rows / 2 * len(mixture)
-    return Mixture(
-        mixture.moments, mixture.shapes, mixture.background, penalty - likelihood, shares
-    )
+    return replace(mixture, bic=penalty - likelihood, shares=shares, depths={})
 
 
 def _memberships(cells: Cells, mixture: Mixture) -> tuple[Floats, float]:
     """Return the shares of components and background in each cell, and the log-likelihood."""
-    rows = np.append(np.maximum(mixture.moments.counts, TINY), max(mixture.background, 1e-9))
-    if cells.fast:
-        return _compiled_memberships(cells, mixture, np.log(rows / cells.n_rows))
-    logs = np.full((len(cells.counts), len(rows)), cells.log_uniform)
-    logs[:, :-1] = log_densities(cells, mixture)
-    logs += np.log(rows / cells.n_rows)
-    top = logs.max(axis=1)
-    shares = np.exp(logs - top[:, None])
-    sums = shares.sum(axis=1)
-    return shares / sums[:, None], float(cells.counts @ (top + np.log(sums)))
+    rows = np.append(np.maximum(mixture.moments.counts, TINY), max(mixture.background, NO_ROWS))
+    prior = np.log(rows / cells.n_rows)
+    if not cells.fast:
+        logs = np.full((len(cells.counts), len(rows)), cells.log_uniform)
+        logs[:, :-1] = log_densities(cells, mixture)
+        logs += prior
+        top = logs.max(axis=1)
+        shares = np.exp(logs - top[:, None])
+        sums = shares.sum(axis=1)
+        return shares / sums[:, None], float(cells.counts @ (top + np.log(sums)))
 
-
-def _compiled_memberships(cells: Cells, mixture: Mixture, logs: Floats) -> tuple[Floats, float]:
     from fedjigsaw.kernels.compiled import mixtures as kernels  # lazy: numba
 
     shapes, means, k = mixture.shapes, mixture.moments.means, len(mixture)
@@ -321,23 +311,9 @@ def _compiled_memberships(cells: Cells, mixture: Mixture, logs: Floats) -> tuple
         forms.reshape(k, -1)[:, :: r + 1] += 1
     else:
         across = (means**2).sum(axis=1)[:, None] + cells.norms - 2 * means @ cells.points.T
-    constant = shapes.log_dets + d * LOG_2PI
-    if cells.has_grain:
-        pulled = np.einsum("kab,ba->k", shapes.pulls, cells.reduced_grain)
-        constant = constant + (cells.grain.sum() - pulled) / shapes.variances
-    logs[:-1] -= constant / 2
-    logs[-1] += cells.log_uniform
     shares = np.empty((k + 1, len(cells.counts)))
-    likelihood = kernels.memberships(
-        cells.reduced_columns,
-        across,
-        cells.counts,
-        cells.variances,
-        means @ cells.basis,
-        forms,
-        0.5 / shapes.variances,
-        0.5 * shapes.inverse_traces,
-        logs,
-        shares,
-    )
+    data = cells.reduced_columns, across, cells.counts, cells.variances
+    components = means @ cells.basis, forms, 0.5 / shapes.variances, 0.5 * shapes.inverse_traces
+    logs = prior + np.append(shapes.log_peaks(cells), cells.log_uniform)
+    likelihood = kernels.memberships(*data, *components, logs, shares)
     return shares.T, likelihood
