@@ -20,7 +20,7 @@ from fedjigsaw.errors import (
     warn,
 )
 from fedjigsaw.parameters import is_integer
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.validation import MAX_SAMPLES, check_data, name_clients
 

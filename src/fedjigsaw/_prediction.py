@@ -21,7 +21,7 @@ from fedjigsaw.errors import ParameterError, UnavailableError
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.number.shapes import label_rows, labels_of_local_centers
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.validation import check_data, check_path, rows_by_client
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.dp import Privacy
 
 
 class FederatedMethod(Protocol):

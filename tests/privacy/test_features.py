@@ -16,9 +16,8 @@ from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.frames import from_frame
-from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.features import BINS, exact_table, release, sensitivity
-from fedjigsaw.privacy.releases import GRID
+from fedjigsaw.privacy.dp import GRID, multiplier_for
+from fedjigsaw.privacy.statistics import BINS, exact_table, release, sensitivity
 
 COLUMNS = {
     "age": {"range": [0, 120]},
@@ -43,12 +42,12 @@ def promise(**changes):
 
 def table_of(people, encoding=ENCODING):
     if not people:
-        return exact_table([], encoding)
+        return exact_table([], encoding.encoders)
     frame = pd.DataFrame(people, columns=list(COLUMNS)).astype(
         {"age": float, "dose": float, "lab": float, "seen": "datetime64[ns]"}
     )
     table = from_frame(frame).encoded(encoding)
-    return exact_table([batch.rows for batch in table.batches()], encoding)
+    return exact_table([batch.rows for batch in table.batches()], encoding.encoders)
 
 
 def any_of(*values):
@@ -86,15 +85,15 @@ def test_one_row_changes_the_table_by_at_most_the_sensitivity(people, which):
     """Whatever it is, and whatever the others are: missing, clipped or in no category."""
     which %= len(people)
     change = table_of(people) - table_of(people[:which] + people[which + 1 :])
-    assert np.linalg.norm(change.astype(float)) <= sensitivity(ENCODING)
+    assert np.linalg.norm(change.astype(float)) <= sensitivity(ENCODING.encoders)
     alone = table_of([people[which]])
     assert (change == alone).all()  # what the others are has no say
 
 
 def test_a_row_on_the_bounds_needs_all_of_the_sensitivity():
     table = table_of([(0.0, 99.0, 10.0, "f", True, "III", pd.Timestamp("2019-04-14"))])
-    assert np.linalg.norm(table.astype(float)) == pytest.approx(sensitivity(ENCODING))
-    assert sensitivity(ENCODING) == pytest.approx(GRID * LENGTH)
+    assert np.linalg.norm(table.astype(float)) == pytest.approx(sensitivity(ENCODING.encoders))
+    assert sensitivity(ENCODING.encoders) == pytest.approx(GRID * LENGTH)
 
 
 def test_the_noise_is_that_of_the_promise():
@@ -102,7 +101,7 @@ def test_the_noise_is_that_of_the_promise():
     people = [(60.0, 5.0, 0.0, "f", None, "II", DAY)] * 1500
     table, drawn = table_of(people), []
     for seed in range(300):
-        found = release(table, promise(insecure_seed=seed), "a", ENCODING)
+        found = release(table, promise(insecure_seed=seed), "a", ENCODING.encoders)
         n, place = found.n_samples, dict(zip(found.columns, found.mean, strict=True))
         drawn.append([n - 1500, n * place["sex: f"], n * (place["age"] - 60) / 60])
         drawn[-1].append(n * place["smoker: (missing)"])
@@ -118,7 +117,7 @@ def test_the_noise_is_that_of_the_promise():
 
 def test_every_entry_of_the_table_gets_noise():
     empty = np.zeros_like(table_of([]))
-    found = [release(empty, promise(insecure_seed=s), "a", ENCODING) for s in range(40)]
+    found = [release(empty, promise(insecure_seed=s), "a", ENCODING.encoders) for s in range(40)]
     sizes = [sketch.sizes.sum() for sketch in (stats.sketches["lab"] for stats in found)]
     assert np.std(sizes) > 0
     means = np.array([stats.mean for stats in found])

@@ -11,12 +11,12 @@ from scipy.sparse import csr_array
 from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
 from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.moments import rounded_moments
 from fedjigsaw.privacy.rounding import (
     columns_of,
     grid_errors,
     power_of_two,
     round_summary,
+    rounded_moments,
     to_bits,
 )
 from fedjigsaw.validation import MAX_COUNT

@@ -7,8 +7,8 @@ from scipy import stats as tests
 from fedjigsaw import Privacy
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.privacy import statistics
-from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.statistics import GRID, exact_table, release, sensitivity
+from fedjigsaw.privacy.dp import GRID, multiplier_for
+from fedjigsaw.privacy.statistics import exact_table, plain, release, sensitivity
 
 LOW, HIGH = np.array([0.0, -5.0]), np.array([120.0, 5.0])
 
@@ -17,11 +17,14 @@ def promise(**changes):
     return Privacy(**{"epsilon": 1.0, "bounds": (LOW, HIGH), "insecure_seed": 0, **changes})
 
 
+COLUMNS = plain(("age", "dose"), promise())
+
+
 def test_the_table_by_hand():
     rows = np.array([[0.0, 0.0], [120.0, 99.0]])  # u = (-1, 0) and, clipped, (1, 1)
     expected = GRID * np.array([2, 0, 2, 1, 0])
-    assert exact_table([rows], promise(), 2).tolist() == expected.tolist()
-    assert exact_table([rows[:1], rows[1:]], promise(), 2).tolist() == expected.tolist()
+    assert exact_table([rows], COLUMNS).tolist() == expected.tolist()
+    assert exact_table([rows[:1], rows[1:]], COLUMNS).tolist() == expected.tolist()
     assert statistics.count_outside(rows, promise()) == 1
 
 
@@ -30,18 +33,19 @@ def test_one_row_changes_the_table_by_at_most_the_sensitivity(rng, n_columns):
     privacy = promise(bounds=(-3, 5))
     rows = rng.normal(0, 4, (300, n_columns))
     rows[:2] = [[-3.0], [5.0]]  # corners are the worst
-    whole = exact_table([rows], privacy, n_columns)
-    changes = [whole - exact_table([np.delete(rows, i, 0)], privacy, n_columns) for i in range(300)]
+    columns = plain([str(j) for j in range(n_columns)], privacy)
+    whole = exact_table([rows], columns)
+    changes = [whole - exact_table([np.delete(rows, i, 0)], columns) for i in range(300)]
     lengths = np.linalg.norm(np.array(changes, dtype=float), axis=1)
-    assert lengths.max() <= sensitivity(n_columns)
-    assert lengths.max() == pytest.approx(sensitivity(n_columns))  # so it is not too large either
+    assert lengths.max() <= sensitivity(columns)
+    assert lengths.max() == pytest.approx(sensitivity(columns))  # so it is not too large either
 
 
 def test_the_noise_is_that_of_the_promise():
-    table = exact_table([np.full((1000, 2), 1.0)], promise(), 2)
+    table = exact_table([np.full((1000, 2), 1.0)], COLUMNS)
     drawn = []
     for seed in range(400):
-        found = release(table, promise(insecure_seed=seed), "a", ("age", "dose"))
+        found = release(table, promise(insecure_seed=seed), "a", COLUMNS)
         drawn.append([found.n_samples, found.mean[0] * found.n_samples])
     noise = multiplier_for(1.0, 1e-6) * 5**0.5
     counts, sums = (np.array(drawn) - [1000, 0]).T
@@ -51,7 +55,7 @@ def test_the_noise_is_that_of_the_promise():
 
 def test_many_rows_give_their_mean_and_spread(rng):
     rows = np.column_stack([rng.normal(50, 10, 50_000), rng.uniform(-5, 5, 50_000)])
-    found = release(exact_table([rows], promise(), 2), promise(), "a", ("age", "dose"))
+    found = release(exact_table([rows], COLUMNS), promise(), "a", COLUMNS)
     assert found.n_samples == pytest.approx(50_000, rel=0.01)
     assert found.mean == pytest.approx(rows.mean(0), abs=0.1)
     deviation = np.sqrt(found.sum_of_squares / found.n_samples)
@@ -59,7 +63,7 @@ def test_many_rows_give_their_mean_and_spread(rng):
 
 
 def test_nothing_but_noise_is_still_a_scale():
-    found = release(exact_table([np.array([[60.0, 0]])], promise(), 2), promise(), "a", ("x", "y"))
+    found = release(exact_table([np.array([[60.0, 0]])], COLUMNS), promise(), "a", COLUMNS)
     assert found.n_samples >= 1
     assert (found.mean >= LOW).all()
     assert (found.mean <= HIGH).all()
@@ -68,4 +72,4 @@ def test_nothing_but_noise_is_still_a_scale():
 
 def test_a_whole_site_cannot_be_protected():
     with pytest.raises(ParameterError, match="scaler from the bounds instead"):
-        release(np.zeros(3, dtype=np.int64), promise(unit="site", bounds=(0, 1)), "a", ("x",))
+        release(np.zeros(5, dtype=np.int64), promise(unit="site"), "a", COLUMNS)

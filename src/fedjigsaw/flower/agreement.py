@@ -11,9 +11,7 @@ from typing import Any
 from fedjigsaw._regions import PREFIX, unpacked
 from fedjigsaw.errors import quote_names, shorten
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.messages import IMAGE_SIZE
-from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.summaries import NOISE
+from fedjigsaw.messages import IMAGE_SIZE, LEFT_OUT, NOISE
 from fedjigsaw.sites.compatibility import shared_bounds
 
 Kind = tuple[Any, ...]

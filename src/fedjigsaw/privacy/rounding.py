@@ -31,13 +31,11 @@ import numpy as np
 from fedjigsaw._rows import dense, is_sparse
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.scaling import Scaler
-from fedjigsaw.kernels.kmeans import blocks
-from fedjigsaw.messages import Summary
+from fedjigsaw.kernels.kmeans import blocks, label_sums
+from fedjigsaw.messages import SQUARES, SUPPORT, Summary
 from fedjigsaw.validation import MAX_MAGNITUDE
 
 Limits = tuple[Floats, Floats]  # least and greatest value of each column
-SUPPORT = "support"  # tensor with one number per center that adds up as counts do
-SQUARES = "sum_of_squares"  # tensor with one sum of squares per column
 EQUAL_ROWS = 2.0**-40  # spread, relative to the range of centers, that equal rows may have
 LAST_DIGITS = 2.0**-50  # and relative to the centers themselves: rounding of their digits
 MAX_STEPS = 2.0**40  # from the zero of a column to its mean: more are too far to count exactly
@@ -85,16 +83,14 @@ def round_summary(
     if not len(summary.centers):
         return summary
     sse = None if summary.sse is None else to_bits(summary.sse, sizes)
-    changes: dict[str, Any] = {"sse": sse}
-    changes["centers"] = round_centers(summary.centers, sizes, sse, columns, scaler)
-    if summary.radii is not None:
-        changes["radii"] = round_radii(summary.radii, sizes, sse)
+    centers = round_centers(summary.centers, sizes, sse, columns, scaler)
+    radii = None if summary.radii is None else round_radii(summary.radii, sizes, sse)
     tensors = dict(summary.tensors)
     if tensors.get(SUPPORT, np.zeros(0)).shape == sizes.shape:
         tensors[SUPPORT] = to_bits(tensors[SUPPORT], sizes)
     if SQUARES in tensors:
         tensors[SQUARES] = to_bits(tensors[SQUARES], np.array(summary.n_samples))
-    return replace(summary, **changes, tensors=tensors)
+    return replace(summary, centers=centers, sse=sse, radii=radii, tensors=tensors)
 
 
 def columns_of(rows: Any, least_rows: int = 1) -> Columns | None:
@@ -110,46 +106,29 @@ def columns_of(rows: Any, least_rows: int = 1) -> Columns | None:
     """
     if getattr(rows, "ndim", 0) != 2 or not rows.shape[0]:
         return None
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    if not is_sparse(rows):
-        deviation, common = _deviation(rows), _common_value(rows, least_rows)
-    else:
-        mean = rows.mean(axis=0)
+    n_rows, width = rows.shape
+    low, high, mean = rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0)
+    if is_sparse(rows):
+        low, high, value = dense(low).ravel(), dense(high).ravel(), np.zeros(width)
         variance = rows.multiply(rows).mean(axis=0) - np.square(mean)
-        deviation = np.sqrt(np.maximum(np.asarray(variance), 0)).ravel()
-        low, high = dense(low).ravel(), dense(high).ravel()
-        n_others = rows.astype(bool).sum(axis=0)
-        n_others = np.asarray(n_others).ravel()
-        common = np.where(_are_few(n_others, rows.shape[0], least_rows), 0.0, np.nan)
-    alike = ~np.isnan(common)
-    low, high = np.where(alike, common, low), np.where(alike, common, high)
-    return Columns(low, high, np.where(alike, 0.0, deviation), common)
-
-
-def _common_value(rows: Floats, least_rows: int) -> Floats:
-    """Return the value that all rows but fewer than `least_rows` have in each column, or NaN."""
-    # if there is one, it has the majority among any twice as many rows, and so is their median
-    value = np.median(rows[: 2 * least_rows - 1], axis=0)
-    n_others = np.zeros(rows.shape[1], dtype=np.int64)
-    open_columns = np.arange(rows.shape[1])
-    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
-        differ = rows[part][:, open_columns] != value[open_columns]
-        n_others[open_columns] += differ.sum(axis=0)
-        open_columns = open_columns[n_others[open_columns] < least_rows]
-    return np.where(_are_few(n_others, len(rows), least_rows), value, np.nan)
-
-
-def _are_few(n_others: Ints, n_rows: int, least_rows: int) -> Any:
-    """Tell whether some rows differ in a column, fewer than may be told, and enough do not."""
-    return (n_others > 0) & (n_others < least_rows) & (n_rows - n_others >= least_rows)
-
-
-def _deviation(rows: Floats) -> Floats:
-    """Return the standard deviation of each column; NumPy's needs a copy of all rows."""
-    mean, squares = rows.mean(axis=0), np.zeros(rows.shape[1])
-    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
-        squares += np.square(rows[part] - mean).sum(axis=0)
-    return np.sqrt(squares / len(rows))
+        variance = np.maximum(np.asarray(variance), 0).ravel()
+        n_others = np.asarray(rows.astype(bool).sum(axis=0)).ravel()
+    else:
+        # a value that nearly all rows have has the majority among twice as many rows as may
+        # differ, and so is their median
+        value = np.median(rows[: 2 * least_rows - 1], axis=0)
+        squares, n_others = np.zeros(width), np.zeros(width, dtype=np.int64)
+        open_columns = np.arange(width)
+        for part in blocks(n_rows, max(1, width), BLOCK):  # NumPy's deviation copies all rows
+            squares += np.square(rows[part] - mean).sum(axis=0)
+            differ = rows[part][:, open_columns] != value[open_columns]
+            n_others[open_columns] += differ.sum(axis=0)
+            open_columns = open_columns[n_others[open_columns] < least_rows]
+        variance = squares / n_rows
+    alike = (n_others > 0) & (n_others < least_rows) & (n_rows - n_others >= least_rows)
+    low, high = np.where(alike, value, low), np.where(alike, value, high)
+    deviation = np.where(alike, 0.0, np.sqrt(variance))
+    return Columns(low, high, deviation, np.where(alike, value, np.nan))
 
 
 def to_bits(values: Floats, sizes: Ints) -> Floats:
@@ -331,3 +310,82 @@ def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floa
         inward = rounded + np.where(rounded < low, used, np.where(rounded > high, -used, 0.0))
         rounded = np.where(~fine & (low <= inward) & (inward <= high), inward, rounded)
     return np.clip(rounded, -MAX_MAGNITUDE, MAX_MAGNITUDE)
+
+
+# -------------------------------------------------------------------------------- units of the file
+#
+# A coordinator may choose the scaler of a run, and the centers of a model that is scored. If
+# numbers were rounded in the units of that scaler, or as distances to those centers, each choice
+# would round the same sum elsewhere, and some choices together would give its last digit. So
+# counts, means and sums of squares of groups are rounded before any of that enters: in the units of
+# the site's own file, each column by itself. What leaves is computed from the rounded ones. Then a
+# choice decides which rows are together, and no digit.
+
+
+class Moments(NamedTuple):
+    """What is told of groups of rows, in the units of the file.
+
+    Attributes
+    ----------
+    counts : rows of each group, shape (k,).
+    means, squares : mean and sum of squared deviations of each column, shape (k, d).
+    """
+
+    counts: Ints
+    means: Floats
+    squares: Floats
+
+    def distances(self, centers: Floats, deviation: Floats | float = 1.0) -> Floats:
+        """Return the summed squared distance of each group to its own center, in scaled units.
+
+        Parameters
+        ----------
+        centers : in the units of the file.
+        deviation : that of the scaler.
+        """
+        away = self.counts[:, None] * (self.means - centers) ** 2
+        sums: Floats = ((self.squares + away) / np.square(deviation)).sum(axis=1)
+        return sums
+
+
+def rounded_moments(rows: Floats, labels: Ints, n_groups: int, least_rows: int = 1) -> Moments:
+    """Return the rounded moments of groups; those of a group without rows are 0.
+
+    Parameters
+    ----------
+    rows : in the units of the file.
+    labels : group of each row, -1 for none.
+    least_rows : where fewer rows than that differ from all others in a column, none seems to.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [2.0], [4.0], [6.0], [9.0]])
+    >>> found = rounded_moments(rows, np.zeros(5, dtype=np.int64), 1)
+    >>> found.counts.tolist(), found.means.tolist(), found.squares.tolist()
+    ([5], [[4.0]], [[48.0]])
+    """
+    counts, means, squares = exact = exact_moments(rows, labels, n_groups)
+    there = counts > 0
+    if not there.any():
+        return exact
+    sizes, facts = counts[there], columns_of(rows[labels >= 0], least_rows)
+    assert facts is not None
+    squares[:, ~np.isnan(facts.common)] = 0.0
+    squares[there] = to_bits(squares[there], sizes[:, None])
+    for j in range(rows.shape[1]):
+        column = Columns(*(fact[[j]] for fact in facts))
+        means[there, j] = round_centers(
+            means[there][:, [j]], sizes, squares[there, j], column
+        ).ravel()
+    return Moments(counts, means, squares)
+
+
+def exact_moments(rows: Floats, labels: Ints, n_groups: int) -> Moments:
+    """Return the moments of groups as they are, for a site without a guard."""
+    inside = labels >= 0
+    rows, labels = rows[inside], labels[inside]
+    counts = np.bincount(labels, minlength=n_groups)
+    ones, n_rows = np.ones(len(rows)), np.maximum(counts, 1)[:, None]
+    means = label_sums(rows, labels, ones, n_groups) / n_rows
+    squares = label_sums((rows - means[labels]) ** 2, labels, ones, n_groups)
+    return Moments(counts, means, squares)

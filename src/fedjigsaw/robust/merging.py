@@ -8,11 +8,9 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import partition_of
 from fedjigsaw.kernels.solver import solve
-from fedjigsaw.messages import Summary
+from fedjigsaw.messages import CELL_NOISE, CELLS, LEFT_OUT, NOISE, Summary
 from fedjigsaw.number.grain import GRAIN
-from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS, check_same_cells
-from fedjigsaw.privacy.summaries import NOISE, count_noise
+from fedjigsaw.privacy.summaries import check_same_cells, count_noise
 from fedjigsaw.robust.received import Received
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from fedjigsaw.errors import BudgetError
-from fedjigsaw.privacy.accounting import composed, epsilon_of, multiplier_for
-from fedjigsaw.privacy.guarantee import ROUNDING, at_most
+from fedjigsaw.privacy.dp import ROUNDING, at_most, composed, epsilon_of, multiplier_for
 
 DEFAULT_DELTA = 1e-6
 MIN_MULTIPLIER = 0.01  # multiplier; less noise promises nothing
