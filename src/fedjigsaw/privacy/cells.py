@@ -40,6 +40,7 @@ from fedjigsaw.privacy.dp import GRID, Noise
 MAX_COLUMNS = 1024  # up to here, squared distances on the grid are exact
 MIN_RADIUS = 2.0**-16
 COUNT_UNIT, SQUARE_UNIT = round(0.5 * GRID), round(0.3 * GRID)  # lambda and mu, by measurement
+SHARED_COUNT_UNIT = GRID  # in shared cells: counts tell which of them hold rows at all
 FLOOR = 3.0  # standard deviations of noise that the count of a cell must exceed
 
 SHARES = (0.1, 0.3, 0.1, 0.2, 0.3)  # of the budget, one for each release of a search
@@ -185,6 +186,8 @@ def release_cells(
     noise: Noise,
     *,
     outer_radius: float | None = None,
+    unit: int = COUNT_UNIT,
+    rows_per_site: int | None = None,
 ) -> Cells:
     """Release counts, sums and squares of the cells of some centers.
 
@@ -194,6 +197,9 @@ def release_cells(
     radius : rows farther than this from their center are shortened to it; one, or one per center.
     outer_radius : if given, rows farther than `radius` are in cells of their own, the second half
         of the table, where they are shortened to this.
+    unit : what a row adds to a count.
+    rows_per_site : if given, the whole site is protected: its table is divided by the number of its
+        rows, or by this if it has fewer.
     """
     labels, squared = nearest_cell(rows, centers)
     radii = np.broadcast_to(radius, len(centers))
@@ -202,9 +208,15 @@ def release_cells(
         where = labels + len(centers) * (squared > radii[labels] ** 2)
         places = np.tile(centers, (2, 1))
         radii = np.concatenate([radii, np.full(len(centers), outer_radius)])
-    table = cell_table(rows, places, radii, where, squared)
-    scale = multiplier * cell_sensitivity(rows.shape[1])
-    return read_cells(noise.add(table, scale), places, radii, scale)
+    table = cell_table(rows, places, radii, where, squared, unit)
+    scale = multiplier * cell_sensitivity(rows.shape[1], unit)
+    if rows_per_site is not None:
+        table = np.rint(table / max(len(rows), rows_per_site)).astype(np.int64)
+        scale = multiplier * site_sensitivity(rows.shape[1], len(centers))
+    table = noise.add(table, scale)
+    counts, squares = table[:, 0] / unit, table[:, 1] / SQUARE_UNIT * radii**2
+    sums, sum_noise = table[:, 2:] / GRID * radii[:, None], scale / GRID * radii
+    return Cells(places, radii, counts, sums, squares, scale / unit, sum_noise)
 
 
 def cell_table(
@@ -242,19 +254,16 @@ def cell_sensitivity(n_columns: int, unit: int = COUNT_UNIT) -> float:
     return math.sqrt(unit**2 + u**2 + (SQUARE_UNIT + 1) ** 2)
 
 
-def read_cells(
-    table: Ints, centers: Floats, radii: Floats, scale: float, unit: int = COUNT_UNIT
-) -> Cells:
-    """Turn a noisy table into the numbers that it stands for."""
-    return Cells(
-        centers,
-        radii,
-        table[:, 0] / unit,
-        table[:, 2:] / GRID * radii[:, None],
-        table[:, 1] / SQUARE_UNIT * radii**2,
-        scale / unit,
-        scale / GRID * radii,
-    )
+def site_sensitivity(n_columns: int, n_cells: int) -> float:
+    """Return how far apart the tables of any two data sets of a site can be.
+
+    A table is a mean of row vectors (or less), so two tables are farthest apart where each is a
+    single row: at opposite ends of one cell, or in two cells. Rounding the mean adds a little.
+    """
+    row = cell_sensitivity(n_columns, SHARED_COUNT_UNIT)
+    u = GRID + math.sqrt(n_columns) / 2 + 1
+    opposite = math.hypot(2 * u, SQUARE_UNIT / GRID * math.sqrt(n_columns) + 2)
+    return max(math.sqrt(2) * row, opposite) + math.sqrt(n_cells * (n_columns + 2))
 
 
 # ------------------------------------------------------------------------------------------- search

@@ -60,6 +60,7 @@ from fedjigsaw.number.grain import GRAIN, MIN_ROWS, grain_of
 from fedjigsaw.parameters import boolean, integer, one_of
 from fedjigsaw.privacy.rounding import (
     columns_of,
+    exact_moments,
     keep_bits,
     round_radii,
     round_summary,
@@ -178,12 +179,7 @@ class Guard:
     # --------------------------------------------------------------------------------------------
 
     def apply(
-        self,
-        summary: Summary,
-        *,
-        client: str,
-        needed: Collection[str],
-        rows: Any = None,
+        self, summary: Summary, *, client: str, needed: Collection[str], rows: Any = None
     ) -> Summary:
         """Return what may leave: clusters that are large enough, and only the needed fields.
 
@@ -211,7 +207,8 @@ class Guard:
         if self.min_cluster_size > 1:
             summary = merge_small(replace(summary, client=client), self.min_cluster_size)
             summary, labels = self.settle(summary, rows)
-            summary = self._pull_in(summary, labels, rows)
+            if labels is not None and isinstance(rows, np.ndarray) and rows.ndim == 2:
+                summary = self._pull_in(summary, labels, rows)
             told = None
             if summary.counts is not None:
                 told = self.told(summary.counts)
@@ -229,11 +226,9 @@ class Guard:
 
     def told(self, counts: Ints) -> Ints:
         """Return the sizes of clusters of at least `min_cluster_size` rows as they are told."""
-        if self.counts != "rounded":
-            return counts
         size = self.min_cluster_size
-        told: Ints = np.maximum(size, np.rint(counts / size) * size).astype(np.int64)
-        return told
+        rounded = np.maximum(size, np.rint(counts / size) * size).astype(np.int64)
+        return rounded if self.counts == "rounded" else counts
 
     def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
         """Round what leaves; `sizes` are the rows of each cluster as they are told."""
@@ -244,20 +239,16 @@ class Guard:
         """Return how coarse each column is."""
         return keep_bits(grain_of(rows, max(self.min_cluster_size, MIN_ROWS)), GRAIN_BITS)
 
-    def _pull_in(self, summary: Summary, labels: Ints | None, rows: Any) -> Summary:
+    def _pull_in(self, summary: Summary, labels: Ints, rows: Floats) -> Summary:
         """Return the summary of rows of which none dominates the sum of squares of its cluster."""
-        if labels is None or not isinstance(rows, np.ndarray) or rows.ndim != 2:
-            return summary
         near = pulled_in_clusters(rows, labels, self.min_cluster_size)
         if near is rows:
             return summary
-        centers = summary.centers.copy()
-        sse = None if summary.sse is None else summary.sse.copy()
-        for j in np.unique(labels[(near != rows).any(axis=1)]):
-            own = near[labels == j]
-            centers[j] = own.mean(axis=0)
-            if sse is not None:
-                sse[j] = ((own - centers[j]) ** 2).sum()
+        k = len(summary.centers)
+        moved = np.isin(np.arange(k), labels[(near != rows).any(axis=1)])
+        _, means, squares = exact_moments(near, labels, k)
+        centers, sse = np.where(moved[:, None], means, summary.centers), summary.sse
+        sse = None if sse is None else np.where(moved, squares.sum(axis=1), sse)
         return replace(summary, centers=centers, sse=sse)
 
     def _tensors(self, summary: Summary, rows: Any) -> dict[str, np.ndarray]:
@@ -327,14 +318,13 @@ class RememberingGuard(Guard):
         memory.groups, memory.labels = refine(groups, settled), labels
         if (settled == labels).all():
             return summary, labels
-        inside = settled >= 0  # clusters without rows are left out
-        found, own = np.unique(settled[inside], return_inverse=True)
-        memory.labels = np.full(len(labels), -1, dtype=np.int64)
-        memory.labels[inside] = own
-        rows, counts = rows[inside], np.bincount(own)
-        centers = label_sums(rows, own, np.ones(len(rows)), len(found)) / counts[:, None]
-        sse = np.bincount(own, squared_distances(rows, centers, own)).astype(np.float64)
-        radii = None if summary.radii is None else summary.radii[found]
+        found, own = np.unique(settled, return_inverse=True)  # clusters without rows are left out
+        n_outside = int(found[0] < 0)
+        memory.labels = own - n_outside
+        found = found[n_outside:]
+        counts, centers, squares = exact_moments(rows, memory.labels, len(found))
+        radii, sse = summary.radii, squares.sum(axis=1)
+        radii = None if radii is None else radii[found]
         changed = replace(summary, centers=centers, counts=counts, sse=sse, radii=radii)
         return changed, memory.labels
 
@@ -371,14 +361,20 @@ def merge_small(summary: Summary, size: int) -> Summary:
     Cells that only describe where rows are (tensor ``cells_only``) are merged with similar ones,
     and otherwise left out: a center between two clusters would be worse than none.
     """
-    if not len(summary.centers):
-        _check_size(summary, summary.n_samples, size)
-        return summary
-    if summary.counts is None:
+    if summary.counts is None and len(summary.centers):
         raise DataError(
             f"The guard of client {summary.client!r} needs cluster sizes, and the method does not "
             "compute them. Use min_cluster_size=1 or another method."
         )
+    n_rows = int(summary.counts.sum()) if len(summary.centers) else summary.n_samples
+    if n_rows < size:
+        raise DataError(
+            f"Client {summary.client!r} has {counted(n_rows, 'row')}, fewer than min_cluster_size "
+            f"= {size}, so its guard blocks the summary. Leave this client out. A smaller number "
+            "lets centers leave that tell more about single rows."
+        )
+    if not len(summary.centers):
+        return summary
     parts: dict[str, Any] = {
         name: np.array(getattr(summary, name), dtype=np.float64)
         for name in ("centers", "counts", "radii", "sse")
@@ -393,14 +389,12 @@ def merge_small(summary: Summary, size: int) -> Summary:
     where, n_far = np.arange(len(summary.centers)), 0
     while parts["counts"].min() < size:
         i = int(parts["counts"].argmin())
-        if len(parts["counts"]) == 1 and only_cells:  # too few cells are alike: merge them all
+        if len(parts["counts"]) == 1:  # too few cells are alike: merge them all
             # so the server does not count clusters by this summary
             everything = {LEFT_OUT: np.array([summary.n_samples])}
             tensors = {name: t for name, t in summary.tensors.items() if name != CELLS_ONLY}
             all_cells = merge_small(replace(summary, tensors=tensors), size)
             return replace(all_cells, tensors={**all_cells.tensors, **everything})
-        if len(parts["counts"]) == 1:
-            _check_size(summary, int(parts["counts"][0]), size)
         distances = pairwise_distances(parts["centers"][i : i + 1], parts["centers"])[0]
         costs = _added(parts, i, distances) if only_cells else distances.copy()
         costs[i] = np.inf
@@ -476,15 +470,6 @@ def _check_counts(summary: Summary, client: str) -> None:
         )
 
 
-def _check_size(summary: Summary, n_rows: int, size: int) -> None:
-    if n_rows < size:
-        raise DataError(
-            f"Client {summary.client!r} has {counted(n_rows, 'row')}, fewer than min_cluster_size "
-            f"= {size}, so its guard blocks the summary. Leave this client out. A smaller number "
-            "lets centers leave that tell more about single rows."
-        )
-
-
 # ----------------------------------------------------------------------------------------- far rows
 
 
@@ -539,17 +524,15 @@ def warn_of_far_row(rows: Floats) -> None:
     if rows.shape[0] < 2 * FEWEST or is_sparse(rows):
         return
     columns = _several_values(rows)
-    middle, total, largest, where = rows.mean(axis=0), 0.0, 0.0, 0
-    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
-        squared = ((rows[part] - middle)[:, columns] ** 2).sum(axis=1)
-        total += float(squared.sum())
-        if squared.max() > largest:
-            largest, where = float(squared.max()), part.start + int(squared.argmax())
-    if largest > DOMINANT * total:
+    counted_rows = rows if columns.all() else rows[:, columns]
+    middle = counted_rows.mean(axis=0)[None]
+    squared = squared_distances(counted_rows, middle, np.zeros(len(rows), dtype=np.int64))
+    where, total = squared.argmax(), squared.sum()
+    if squared[where] > DOMINANT * total:
         warn(
-            f"Row {where} is far from all others: it makes up {largest / total:.0%} of the sum of "
-            "squares, so a center may be spent on it, and what leaves its client tells how far "
-            "away it is. Correct it or leave it out. With guard=Guard(), it is moved in if its "
+            f"Row {where} is far from all others: it makes up {squared[where] / total:.0%} of the "
+            "sum of squares, so a center may be spent on it, and what leaves its client tells how "
+            "far away it is. Correct it or leave it out. With guard=Guard(), it is moved in if its "
             "client has at least 20 rows.",
             FarRowsWarning,
         )

@@ -188,10 +188,7 @@ def round_centers(
         centers = np.where(np.isnan(columns.common), centers, columns.common)
     for _ in range(64):
         errors = grid_errors(centers, sizes, sse, deviation)
-        if scaler is None:
-            rounded = to_grid(centers, power_of_two(errors), limits)
-        else:
-            rounded = _to_grid_before_scaling(centers, errors, limits, scaler)
+        rounded = _to_grid_before_scaling(centers, errors, limits, scaler)
         if (rounded == centers).all():
             break
         centers = rounded
@@ -199,24 +196,25 @@ def round_centers(
 
 
 def _to_grid_before_scaling(
-    centers: Floats, errors: Floats, limits: Limits | None, scaler: Scaler
+    centers: Floats, errors: Floats, limits: Limits | None, scaler: Scaler | None
 ) -> Floats:
     """Round to multiples of powers of two in the units that rows had before they were scaled.
 
     A column whose mean is very many steps away from 0 keeps the 0 of the scaler: there is no digit
     left in which the two could differ.
     """
+    if scaler is None:
+        return to_grid(centers, power_of_two(errors), limits)
     steps = power_of_two(errors * scaler.deviation)
     mean = np.where(np.abs(scaler.mean) < MAX_STEPS * steps, scaler.mean, 0.0)
-    before = None
     if limits is not None:
         low, high = (x * scaler.deviation + mean for x in limits)
         # scaling back and forth moves a limit by a few units of the last digit
         size = np.abs(mean) + np.maximum(np.abs(low), np.abs(high))
         slack = 4 * np.finfo(np.float64).eps * size
-        before = (low - slack, high + slack)
+        limits = (low - slack, high + slack)
     values = centers * scaler.deviation + mean
-    rounded = to_grid(values, steps, before)
+    rounded = to_grid(values, steps, limits)
     return np.where(rounded == values, centers, (rounded - mean) / scaler.deviation)
 
 

@@ -38,16 +38,15 @@ from fedjigsaw.privacy.cells import (
     FLOOR,
     MAX_COLUMNS,
     MIN_RADIUS,
+    SHARED_COUNT_UNIT,
     SHARES,
-    SQUARE_UNIT,
     Box,
     Cells,
     Search,
     cell_sensitivity,
-    cell_table,
     nearest_cell,
-    read_cells,
     release_cells,
+    site_sensitivity,
     spread_evenly,
 )
 from fedjigsaw.privacy.dp import GRID, SITE, Noise, Privacy
@@ -57,7 +56,6 @@ REACH = 2.0  # spreads of a model's cluster within which nearly all of its rows 
 CELLS_PER_CLUSTER = 16
 POINTS, STEPS = 2**13, 10
 MAX_CELLS = POINTS // 4
-SHARED_COUNT_UNIT = GRID  # counts matter more here: they tell which cells hold rows at all
 # standard deviations of noise in the rows of a cluster, from which on own cells cost at most a
 # fifth more than no privacy, and shared cells hardly more than half
 ENOUGH = 10.0
@@ -174,18 +172,11 @@ def shared_summary(
     rows: Floats, box: Box, n_cells: int, multiplier: float, privacy: Privacy, noise: Noise
 ) -> Summary:
     """Return the noisy table of the shared cells as a message. Rows must be on the box's grid."""
-    n_columns, weight = rows.shape[1], 1
+    per_site = privacy.rows_per_site if privacy.unit == SITE else None
     centers, radius = shared_cells(tuple(box.half), n_cells)
-    radii = np.full(n_cells, radius)
-    labels, squared = nearest_cell(rows, centers)
-    table = cell_table(rows, centers, radii, labels, squared, SHARED_COUNT_UNIT)
-    sensitivity = cell_sensitivity(n_columns, SHARED_COUNT_UNIT)
-    if privacy.unit == SITE:
-        weight = privacy.rows_per_site
-        table = np.rint(table / max(len(rows), weight)).astype(np.int64)
-        sensitivity = site_sensitivity(n_columns, n_cells)
-    scale = multiplier * sensitivity
-    cells = read_cells(noise.add(table, scale), centers, radii, scale, SHARED_COUNT_UNIT)
+    kind = {"unit": SHARED_COUNT_UNIT, "rows_per_site": per_site}
+    cells = release_cells(rows, centers, radius, multiplier, noise, **kind)
+    weight = per_site or 1
     numbers = np.column_stack([cells.counts, cells.squares * box.scale**2, cells.sums * box.scale])
     deviations = np.array([cells.count_noise, cells.sum_noise[0] * box.scale])
     return Summary(
@@ -193,18 +184,6 @@ def shared_summary(
         box.to_units(centers),
         tensors={CELLS: weight * numbers, CELL_NOISE: weight * deviations},
     )
-
-
-def site_sensitivity(n_columns: int, n_cells: int) -> float:
-    """Return how far apart the tables of any two data sets of a site can be.
-
-    A table is a mean of row vectors (or less), so two tables are farthest apart where each is a
-    single row: at opposite ends of one cell, or in two cells. Rounding the mean adds a little.
-    """
-    row = cell_sensitivity(n_columns, SHARED_COUNT_UNIT)
-    u = GRID + math.sqrt(n_columns) / 2 + 1
-    opposite = math.hypot(2 * u, SQUARE_UNIT / GRID * math.sqrt(n_columns) + 2)
-    return max(math.sqrt(2) * row, opposite) + math.sqrt(n_cells * (n_columns + 2))
 
 
 @lru_cache(maxsize=16)
