@@ -35,7 +35,6 @@ from fedjigsaw.kernels.kmeans import blocks, label_sums
 from fedjigsaw.messages import SQUARES, SUPPORT, Summary
 from fedjigsaw.validation import MAX_MAGNITUDE
 
-Limits = tuple[Floats, Floats]  # least and greatest value of each column
 EQUAL_ROWS = 2.0**-40  # spread, relative to the range of centers, that equal rows may have
 LAST_DIGITS = 2.0**-50  # and relative to the centers themselves: rounding of their digits
 MAX_STEPS = 2.0**40  # from the zero of a column to its mean: more are too far to count exactly
@@ -59,6 +58,9 @@ class Columns(NamedTuple):
     high: Floats
     deviation: Floats
     common: Floats
+
+
+UNKNOWN = Columns(*map(np.array, (-np.inf, np.inf, 0.0, np.nan)))
 
 
 def round_summary(
@@ -181,41 +183,32 @@ def round_centers(
     The deviation of rounded centers may be over a power of two that it was below; the grid then
     has the double step. A center that has moved is on a coarser grid than before, and grids have
     a largest step, so this ends, nearly always at once.
-    """
-    limits, deviation = None, None
-    if columns is not None and columns.low.shape == centers.shape[1:]:
-        limits, deviation = (columns.low, columns.high), columns.deviation
-        centers = np.where(np.isnan(columns.common), centers, columns.common)
-    for _ in range(64):
-        errors = grid_errors(centers, sizes, sse, deviation)
-        rounded = _to_grid_before_scaling(centers, errors, limits, scaler)
-        if (rounded == centers).all():
-            break
-        centers = rounded
-    return centers
 
-
-def _to_grid_before_scaling(
-    centers: Floats, errors: Floats, limits: Limits | None, scaler: Scaler | None
-) -> Floats:
-    """Round to multiples of powers of two in the units that rows had before they were scaled.
-
-    A column whose mean is very many steps away from 0 keeps the 0 of the scaler: there is no digit
+    Grids are multiples of powers of two in the units that rows had before they were scaled. A
+    column whose mean is very many steps away from 0 keeps the 0 of the scaler: there is no digit
     left in which the two could differ.
     """
-    if scaler is None:
-        return to_grid(centers, power_of_two(errors), limits)
-    steps = power_of_two(errors * scaler.deviation)
-    mean = np.where(np.abs(scaler.mean) < MAX_STEPS * steps, scaler.mean, 0.0)
-    if limits is not None:
-        low, high = (x * scaler.deviation + mean for x in limits)
+    if columns is None or columns.low.shape != centers.shape[1:]:
+        columns = UNKNOWN
+    width, zero, slack = np.array(1.0), np.array(0.0), 0.0
+    if scaler is not None:
         # scaling back and forth moves a limit by a few units of the last digit
-        size = np.abs(mean) + np.maximum(np.abs(low), np.abs(high))
-        slack = 4 * np.finfo(np.float64).eps * size
-        limits = (low - slack, high + slack)
-    values = centers * scaler.deviation + mean
-    rounded = to_grid(values, steps, limits)
-    return np.where(rounded == values, centers, (rounded - mean) / scaler.deviation)
+        width, zero, slack = scaler.deviation, scaler.mean, 4 * np.finfo(np.float64).eps
+    centers = np.where(np.isnan(columns.common), centers, columns.common)
+    for _ in range(64):
+        steps = power_of_two(grid_errors(centers, sizes, sse, columns.deviation) * width)
+        mean = np.where(np.abs(zero) < MAX_STEPS * steps, zero, 0.0)
+        low, high = columns.low * width + mean, columns.high * width + mean
+        if slack:
+            size = np.abs(mean) + np.maximum(np.abs(low), np.abs(high))
+            low, high = low - slack * size, high + slack * size
+        values = centers * width + mean
+        rounded = to_grid(values, steps, low, high)
+        moved = np.where(rounded == values, centers, (rounded - mean) / width)
+        if (moved == centers).all():
+            break
+        centers = moved
+    return centers
 
 
 def power_of_two(errors: Floats) -> Floats:
@@ -230,7 +223,7 @@ def power_of_two(errors: Floats) -> Floats:
 
 
 def grid_errors(
-    centers: Floats, sizes: Ints, sse: Floats | None, deviation: Floats | None = None
+    centers: Floats, sizes: Ints, sse: Floats | None, deviation: Floats | float = 0.0
 ) -> Floats:
     r"""Return what the steps of each center's grid are at most in each column, shape (k, d).
 
@@ -260,15 +253,13 @@ def grid_errors(
     equal = spread <= np.maximum(EQUAL_ROWS * far, LAST_DIGITS * large)
     typical = np.median(spread[~equal]) if not equal.all() else 0.0
     errors = (np.where(equal, typical, spread) / np.sqrt(sizes))[:, None]
-    if deviation is None:
-        return np.minimum(errors, np.where(constant, np.inf, between / 2))
-    least = deviation / np.sqrt(sizes)[:, None]
+    least = np.asarray(deviation) / np.sqrt(sizes)[:, None]
     unlimited = constant & (deviation <= EQUAL_ROWS * np.abs(mean))
     errors = errors * _beside_others(deviation, between)
     return np.minimum(errors, np.where(unlimited, np.inf, np.maximum(between / 2, least)))
 
 
-def _beside_others(deviation: Floats, between: Floats) -> Floats:
+def _beside_others(deviation: Floats | float, between: Floats) -> Floats:
     """Return how much more a column varies within clusters than columns usually do, or 1.
 
     Less than twice as much counts as usual: steps are powers of two in any case.
@@ -286,7 +277,7 @@ def _beside_others(deviation: Floats, between: Floats) -> Floats:
     return np.where(ratio > FAR_MORE, ratio, 1.0)
 
 
-def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floats:
+def to_grid(values: Floats, steps: Floats, low: Any = -np.inf, high: Any = np.inf) -> Floats:
     """Round to multiples of the steps; a step of 0, or below the last digit, changes nothing.
 
     A multiple beyond the limits is replaced by the next one, if that is within them. The limits
@@ -297,16 +288,14 @@ def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floa
     >>> values, steps = np.array([[0.02], [0.9]]), np.array([[0.25], [0.25]])
     >>> to_grid(values, steps).ravel().tolist()
     [0.0, 1.0]
-    >>> to_grid(values, steps, (np.array([0.01]), np.array([0.95]))).ravel().tolist()
+    >>> to_grid(values, steps, 0.01, 0.95).ravel().tolist()
     [0.25, 0.75]
     """
     fine = steps <= np.abs(values) * np.finfo(np.float64).eps
     used = np.where(fine, 1.0, steps)
     rounded = np.where(fine, values, np.rint(values / used) * used)
-    if limits is not None and limits[0].shape[-1:] == values.shape[1:]:
-        low, high = limits
-        inward = rounded + np.where(rounded < low, used, np.where(rounded > high, -used, 0.0))
-        rounded = np.where(~fine & (low <= inward) & (inward <= high), inward, rounded)
+    inward = rounded + np.where(rounded < low, used, np.where(rounded > high, -used, 0.0))
+    rounded = np.where(~fine & (low <= inward) & (inward <= high), inward, rounded)
     return np.clip(rounded, -MAX_MAGNITUDE, MAX_MAGNITUDE)
 
 
