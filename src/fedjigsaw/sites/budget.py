@@ -1,6 +1,6 @@
 """What the releases of a data set have spent, and what its limit leaves.
 
-Releases add up by their multipliers (see :mod:`fedjigsaw.privacy.accounting`), whatever epsilon and
+Releases add up by their multipliers (see :mod:`fedjigsaw.privacy.dp`), whatever epsilon and
 delta each of them was stated with. The total is about rows: noise that protects all rows of a site
 (``unit="site"``) protects each of them at least as well, so releases of both units are added.
 """
