@@ -171,9 +171,8 @@ class Guard:
 
     def leaving(self, summary: Summary, method: Any, data: Any, client: str) -> Summary:
         """Return what may leave of an exact summary, with the client's name."""
-        # heads of a network each count the same images
         if self.min_cluster_size > 1 and getattr(method, "data_kind", "rows") == "rows":
-            _check_counts(summary, client)
+            _check_rows(summary, client)  # heads of a network each count the same images
         return self.apply(summary, client=client, needed=method.sends, rows=unweighted(data)[0])
 
     # --------------------------------------------------------------------------------------------
@@ -350,6 +349,26 @@ class RememberingGuard(Guard):
 # ----------------------------------------------------------------------------------- small clusters
 
 
+def _check_rows(summary: Summary, client: str) -> None:
+    """Raise if counts or labels of a method cannot be right: a guard relies on them.
+
+    Counts claim no more rows than there are. Those that a guard has rounded may sum to more.
+    """
+    total = 0 if summary.counts is None else int(summary.counts.sum())
+    if total > summary.n_samples:
+        raise DataError(
+            f"Client {client!r} has {counted(summary.n_samples, 'row')}, but the counts of its "
+            f"method sum to {total}, so its guard blocks the summary. Correct the method."
+        )
+    labels, k = summary.tensors.get(LABELS, np.zeros(0, dtype=np.int64)), len(summary.centers)
+    whole = labels.ndim == 1 and labels.dtype.kind in "iu"
+    if not whole or (labels.size and not -1 <= labels.min() <= labels.max() < k):
+        raise DataError(
+            f"The method of client {client!r} gave labels that are not whole numbers from -1 to "
+            f"{k - 1}, so its guard blocks the summary. Correct the method."
+        )
+
+
 def merge_small(summary: Summary, size: int) -> Summary:
     """Merge every center of fewer than `size` rows into its nearest neighbor, smallest first.
 
@@ -383,8 +402,11 @@ def merge_small(summary: Summary, size: int) -> Summary:
     if summary.tensors.get(SUPPORT, np.zeros(0)).shape == (len(summary.centers),):
         parts[SUPPORT] = np.array(summary.tensors[SUPPORT], dtype=np.float64)
     only_cells = CELLS_ONLY in summary.tensors
-    if only_cells:
-        parts["scatter"] = _scatter(parts["counts"], parts["sse"])
+    if only_cells:  # mean squared distance of the rows of each, and at least the typical one
+        several = parts["counts"] > 1
+        scatter = np.where(several, parts["sse"] / np.maximum(parts["counts"] - 1, 1), 0.0)
+        typical = float(np.median(scatter[several])) if several.any() else 0.0
+        parts["scatter"] = np.maximum(scatter, max(typical, 1e-12))
         similar = SIMILAR * parts["scatter"].min()
     where, n_far = np.arange(len(summary.centers)), 0
     while parts["counts"].min() < size:
@@ -396,7 +418,10 @@ def merge_small(summary: Summary, size: int) -> Summary:
             all_cells = merge_small(replace(summary, tensors=tensors), size)
             return replace(all_cells, tensors={**all_cells.tensors, **everything})
         distances = pairwise_distances(parts["centers"][i : i + 1], parts["centers"])[0]
-        costs = _added(parts, i, distances) if only_cells else distances.copy()
+        costs, n = distances.copy(), parts["counts"]
+        if only_cells:  # what merging adds to the sum of squares, in units of six deviations
+            units = 1 + 6 * np.sqrt(2 / parts["centers"].shape[1])
+            costs = n[i] * n / (n[i] + n) * distances**2 / units
         costs[i] = np.inf
         j = int(costs.argmin())
         if not only_cells or costs[j] <= similar:
@@ -421,21 +446,6 @@ def merge_small(summary: Summary, size: int) -> Summary:
     return replace(summary, **parts, tensors=tensors, merged=merged)
 
 
-def _added(parts: dict[str, Any], i: int, distances: Floats) -> Floats:
-    """Return what merging cell i adds to the sum of squares, in units of six deviations."""
-    n, d = parts["counts"], parts["centers"].shape[1]
-    added: Floats = n[i] * n / (n[i] + n) * distances**2 / (1 + 6 * np.sqrt(2 / d))
-    return added
-
-
-def _scatter(counts: Floats, sse: Floats) -> Floats:
-    """Return the mean squared distance of the rows of each cell, and at least the typical one."""
-    several = counts > 1
-    scatter = np.where(several, sse / np.maximum(counts - 1, 1), 0.0)
-    typical = float(np.median(scatter[several])) if several.any() else 0.0
-    return np.maximum(scatter, max(typical, 1e-12))
-
-
 def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:
     n_i, n_j = parts["counts"][i], parts["counts"][j]
     share = n_i / max(n_i + n_j, 1)  # a fuzzy center may have no rows at all
@@ -448,26 +458,6 @@ def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:
         parts["scatter"][j] = max(parts["scatter"][j], parts["sse"][j] / (n_i + n_j - 1))
     if "radii" in parts:
         parts["radii"][j] = max(parts["radii"][i], parts["radii"][j])
-
-
-def _check_counts(summary: Summary, client: str) -> None:
-    """Raise if counts or labels of a method cannot be right: a guard relies on them.
-
-    Counts claim no more rows than there are. Those that a guard has rounded may sum to more.
-    """
-    total = 0 if summary.counts is None else int(summary.counts.sum())
-    if total > summary.n_samples:
-        raise DataError(
-            f"Client {client!r} has {counted(summary.n_samples, 'row')}, but the counts of its "
-            f"method sum to {total}, so its guard blocks the summary. Correct the method."
-        )
-    labels, k = summary.tensors.get(LABELS, np.zeros(0, dtype=np.int64)), len(summary.centers)
-    whole = labels.ndim == 1 and labels.dtype.kind in "iu"
-    if not whole or (labels.size and not -1 <= labels.min() <= labels.max() < k):
-        raise DataError(
-            f"The method of client {client!r} gave labels that are not whole numbers from -1 to "
-            f"{k - 1}, so its guard blocks the summary. Correct the method."
-        )
 
 
 # ----------------------------------------------------------------------------------------- far rows

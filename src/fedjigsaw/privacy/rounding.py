@@ -38,7 +38,9 @@ from fedjigsaw.validation import MAX_MAGNITUDE
 EQUAL_ROWS = 2.0**-40  # spread, relative to the range of centers, that equal rows may have
 LAST_DIGITS = 2.0**-50  # and relative to the centers themselves: rounding of their digits
 MAX_STEPS = 2.0**40  # from the zero of a column to its mean: more are too far to count exactly
-FAR_MORE = 2.0  # times the usual spread of columns: such a column has steps of its own
+# times the usual spread of columns within clusters: such a column has steps of its own; of less,
+# steps are powers of two in any case
+FAR_MORE = 2.0
 RADIUS_BITS = 4  # steps of 6 to 12 %
 BLOCK = 2**18  # numbers that are copied at a time
 MAX_RADIUS = 4.0  # largest radius, in root mean squared distances of the rows
@@ -255,26 +257,11 @@ def grid_errors(
     errors = (np.where(equal, typical, spread) / np.sqrt(sizes))[:, None]
     least = np.asarray(deviation) / np.sqrt(sizes)[:, None]
     unlimited = constant & (deviation <= EQUAL_ROWS * np.abs(mean))
-    errors = errors * _beside_others(deviation, between)
+    within = np.maximum(np.square(deviation) - between**2, 0.0)
+    if within.mean() > 0:
+        beside_others = np.sqrt(within / within.mean())
+        errors = errors * np.where(beside_others > FAR_MORE, beside_others, 1.0)
     return np.minimum(errors, np.where(unlimited, np.inf, np.maximum(between / 2, least)))
-
-
-def _beside_others(deviation: Floats | float, between: Floats) -> Floats:
-    """Return how much more a column varies within clusters than columns usually do, or 1.
-
-    Less than twice as much counts as usual: steps are powers of two in any case.
-
-    Examples
-    --------
-    >>> _beside_others(np.array([1, 1, 1, 1, 1, 9]), np.array([0, 0, 0, 0, 0, 1])).round(2).tolist()
-    [1.0, 1.0, 1.0, 1.0, 1.0, 2.38]
-    """
-    within = np.maximum(deviation**2 - between**2, 0.0)
-    usual = within.mean()
-    if not usual > 0:
-        return np.ones_like(within)
-    ratio = np.sqrt(within / usual)
-    return np.where(ratio > FAR_MORE, ratio, 1.0)
 
 
 def to_grid(values: Floats, steps: Floats, low: Any = -np.inf, high: Any = np.inf) -> Floats:
