@@ -40,23 +40,6 @@ def test_one_row_changes_the_table_by_at_most_the_sensitivity(rng, n_columns):
     assert lengths.max() == pytest.approx(sensitivity(columns))  # so it is not too large either
 
 
-def test_many_rows_give_their_mean_and_spread(rng):
-    rows = np.column_stack([rng.normal(50, 10, 50_000), rng.uniform(-5, 5, 50_000)])
-    found = release(exact_table([rows], COLUMNS), promise(), "a", COLUMNS)
-    assert found.n_samples == pytest.approx(50_000, rel=0.01)
-    assert found.mean == pytest.approx(rows.mean(0), abs=0.1)
-    deviation = np.sqrt(found.sum_of_squares / found.n_samples)
-    assert deviation == pytest.approx(rows.std(0), rel=0.03)
-
-
-def test_nothing_but_noise_is_still_a_scale():
-    found = release(exact_table([np.array([[60.0, 0]])], COLUMNS), promise(), "a", COLUMNS)
-    assert found.n_samples >= 1
-    assert (found.mean >= LOW).all()
-    assert (found.mean <= HIGH).all()
-    assert (found.sum_of_squares > 0).all()
-
-
 def test_a_whole_site_cannot_be_protected():
     with pytest.raises(ParameterError, match="scaler from the bounds instead"):
         release(np.zeros(5, dtype=np.int64), promise(unit="site"), "a", COLUMNS)

@@ -208,8 +208,8 @@ def to_multiples(counts: Ints, step: int) -> Ints:
 def _sums_of(values: Floats, low: Any, high: Any) -> tuple[Floats, Ints]:
     """Return u of each value, and what it adds to both sums: nothing if it is missing (NaN)."""
     u = np.clip((values - (low / 2 + high / 2)) / (high / 2 - low / 2), -1, 1)
-    parts = np.nan_to_num(np.stack([u, 2 * u**2 - 1]))
-    return u, np.rint(GRID * parts).astype(np.int64)
+    whole = np.rint(GRID * np.stack([u, 2 * u**2 - 1]))
+    return u, np.nan_to_num(whole, copy=False).astype(np.int64)
 
 
 def _debiased(
@@ -269,7 +269,7 @@ def exact_table(blocks: Iterable[Floats], encoders: Sequence[Encoder]) -> Ints:
     cuts = np.cumsum([len(encoder.features) for encoder in encoders])[:-1]
     for rows in blocks:
         table[0] += GRID * len(rows)
-        parts = zip(encoders, np.split(rows, cuts, axis=1), strict=True)
+        parts = zip(encoders, np.split(np.ascontiguousarray(rows.T), cuts), strict=True)
         table[1:] += np.concatenate([_column_sums(encoder, part) for encoder, part in parts])
     return table
 
@@ -320,18 +320,17 @@ def _range(encoder: Encoder) -> tuple[float, float]:
     return float(low[0]), float(high[0])
 
 
-def _column_sums(encoder: Encoder, block: Floats) -> Ints:
+def _column_sums(encoder: Encoder, features: Floats) -> Ints:
     """Return what rows add to the entries of one column."""
     if _is_counted(encoder):
-        return np.asarray(GRID * np.rint(block).astype(np.int64).sum(axis=0))
-    missing = np.rint(block[:, 1]).astype(bool) if encoder.parts else np.zeros(len(block), bool)
-    u, sums = _sums_of(block[~missing, 0], *_range(encoder))
-    found = [*sums.sum(axis=1)]
-    if encoder.parts:
-        found.append(GRID * missing.sum())
+        return np.asarray(GRID * np.rint(features).astype(np.int64).sum(axis=1))
+    missing = np.rint(features[1:]).astype(bool)  # without a row if no value can be missing
+    values = np.where(missing[0], np.nan, features[0]) if encoder.parts else features[0]
+    u, sums = _sums_of(values, *_range(encoder))
+    found = [*sums.sum(axis=1), *(GRID * missing.sum(axis=1))]
     if needs_sketch(encoder.column):
-        bins = np.minimum((BINS * (u + 1) / 2).astype(np.int64), BINS - 1)
-        found.extend(GRID * np.bincount(bins, minlength=BINS))
+        bins = (BINS * (u[~np.isnan(u)] + 1) / 2).astype(np.int64)
+        found.extend(GRID * np.bincount(np.minimum(bins, BINS - 1), minlength=BINS))
     return np.array(found, dtype=np.int64)
 
 
