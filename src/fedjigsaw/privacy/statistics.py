@@ -48,7 +48,7 @@ quantiles, uses nothing else, and costs nothing.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +62,7 @@ from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.columns.schema import BOOLEAN, CATEGORY, REFUSE, Column, Schema
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import ParameterError
+from fedjigsaw.kernels.kmeans import label_sums
 from fedjigsaw.privacy.dp import GRID, ROW, Noise, Privacy
 from fedjigsaw.privacy.rounding import power_of_two, to_bits, to_grid
 
@@ -401,23 +402,17 @@ class Sums:
 
     def add(self, labels: Ints, rows: Floats, codes: Ints | None = None) -> None:
         """Add rows, as in :meth:`fedjigsaw.columns.profiles.Collector.add`."""
-        np.add.at(self.table[:, 0], labels, GRID)
-        limits = np.column_stack(self.privacy.limits(len(self.numbers)))
-        for j, (low, high) in enumerate(limits):
-            u, sums = _sums_of(rows[:, j], low, high)
-            for part, values in enumerate((GRID * np.isnan(u), *sums)):
-                np.add.at(self.table[:, 1 + 3 * j + part], labels, values)
-        for (_, places), column in zip(
-            self.places(), () if codes is None else codes.T, strict=True
-        ):
-            there = column >= 0
-            np.add.at(self.table[:, places], (labels[there], column[there]), GRID)
-
-    def places(self) -> Iterator[tuple[str, slice]]:
-        """Yield the columns of categories, and where their levels are in the table."""
-        start = 1 + 3 * len(self.numbers)
-        for column, names in self.levels.items():
-            yield column, slice(start, start + len(names))
+        n, d = rows.shape
+        low, high = (limits[:, None] for limits in self.privacy.limits(d))
+        u, sums = _sums_of(rows.T, low, high)
+        values = np.vstack([np.full((1, n), GRID), GRID * np.isnan(u), *sums])
+        added = label_sums(values.T, labels, np.ones(n), self.n_clusters)  # exact up to 2^53
+        self.table[:, : 1 + 3 * d] += added.astype(np.int64)
+        start = 1 + 3 * d
+        for j, names in enumerate(self.levels.values()):
+            assert codes is not None
+            there = codes[:, j] >= 0
+            np.add.at(self.table, (labels[there], start + codes[there, j]), GRID)
             start += len(names)
 
 
@@ -433,15 +428,15 @@ def release_profile(sums: Sums, client: str) -> tuple[Ints, Profile]:
     sizes: Ints = np.maximum(0, np.rint(noisy[:, 0])).astype(np.int64)
     sizes[sizes.argmax()] = max(1, sizes.max())
     privacy.warn_of_large_delta(int(sizes.sum()))
-    missing, *both = (noisy[:, 1 + part : 1 + 3 * d : 3] for part in range(3))
+    missing, *both = np.split(noisy[:, 1 : 1 + 3 * d], 3, axis=1)
     # a column without missing values would only get more noise from their number
     missing = np.where(missing > CLEAR * noise, missing, 0.0)
     count = np.clip(np.rint(sizes[:, None] - missing), 0, sizes[:, None]).astype(np.int64)
     count[count < CLEAR * noise] = 0
     mean, variance = _debiased(np.maximum(count, 1), both, noise, *privacy.limits(d))
-    counts = {}
-    for column, places in sums.places():  # no more rows together than the cluster has
-        found = np.maximum(0, noisy[:, places])
+    counts, cuts = {}, np.cumsum([1 + 3 * d, *map(len, sums.levels.values())])
+    for column, part in zip(sums.levels, np.split(noisy, cuts, axis=1)[1:], strict=False):
+        found = np.maximum(0, part)  # no more rows together than the cluster has
         total = found.sum(axis=1)
         share = np.where(total > sizes, sizes / np.maximum(total, 1), 1.0)
         counts[column] = np.floor(found * share[:, None]).astype(np.int64)
