@@ -380,19 +380,20 @@ def merge_small(summary: Summary, size: int) -> Summary:
     Cells that only describe where rows are (tensor ``cells_only``) are merged with similar ones,
     and otherwise left out: a center between two clusters would be worse than none.
     """
-    if summary.counts is None and len(summary.centers):
+    counts, has_centers = summary.counts, len(summary.centers) > 0
+    if counts is None and has_centers:
         raise DataError(
             f"The guard of client {summary.client!r} needs cluster sizes, and the method does not "
             "compute them. Use min_cluster_size=1 or another method."
         )
-    n_rows = int(summary.counts.sum()) if len(summary.centers) else summary.n_samples
+    n_rows = summary.n_samples if counts is None or not has_centers else int(counts.sum())
     if n_rows < size:
         raise DataError(
             f"Client {summary.client!r} has {counted(n_rows, 'row')}, fewer than min_cluster_size "
             f"= {size}, so its guard blocks the summary. Leave this client out. A smaller number "
             "lets centers leave that tell more about single rows."
         )
-    if not len(summary.centers):
+    if not has_centers:
         return summary
     parts: dict[str, Any] = {
         name: np.array(getattr(summary, name), dtype=np.float64)

@@ -16,7 +16,7 @@ reports.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -174,8 +174,8 @@ def shared_summary(
     """Return the noisy table of the shared cells as a message. Rows must be on the box's grid."""
     per_site = privacy.rows_per_site if privacy.unit == SITE else None
     centers, radius = shared_cells(tuple(box.half), n_cells)
-    kind = {"unit": SHARED_COUNT_UNIT, "rows_per_site": per_site}
-    cells = release_cells(rows, centers, radius, multiplier, noise, **kind)
+    kind = partial(release_cells, unit=SHARED_COUNT_UNIT, rows_per_site=per_site)
+    cells = kind(rows, centers, radius, multiplier, noise)
     weight = per_site or 1
     numbers = np.column_stack([cells.counts, cells.squares * box.scale**2, cells.sums * box.scale])
     deviations = np.array([cells.count_noise, cells.sum_noise[0] * box.scale])
