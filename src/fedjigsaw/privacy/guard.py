@@ -515,6 +515,8 @@ def warn_of_far_row(rows: Floats) -> None:
     if rows.shape[0] < 2 * FEWEST or is_sparse(rows):
         return
     columns = _several_values(rows)
+    if not columns.any():
+        return
     counted_rows = rows if columns.all() else rows[:, columns]
     middle = counted_rows.mean(axis=0)[None]
     squared = squared_distances(counted_rows, middle, np.zeros(len(rows), dtype=np.int64))
