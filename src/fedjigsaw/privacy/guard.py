@@ -43,7 +43,7 @@ from fedjigsaw.errors import (
     warn,
     warn_of_client,
 )
-from fedjigsaw.kernels.kmeans import blocks, label_sums, squared_distances
+from fedjigsaw.kernels.kmeans import blocks, label_sums
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import (
@@ -515,17 +515,17 @@ def warn_of_far_row(rows: Floats) -> None:
     if rows.shape[0] < 2 * FEWEST or is_sparse(rows):
         return
     columns = _several_values(rows)
-    if not columns.any():
-        return
-    counted_rows = rows if columns.all() else rows[:, columns]
-    middle = counted_rows.mean(axis=0)[None]
-    squared = squared_distances(counted_rows, middle, np.zeros(len(rows), dtype=np.int64))
-    where, total = squared.argmax(), squared.sum()
-    if squared[where] > DOMINANT * total:
+    middle, total, largest, where = rows.mean(axis=0), 0.0, 0.0, 0
+    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
+        squared = ((rows[part] - middle)[:, columns] ** 2).sum(axis=1)
+        total += float(squared.sum())
+        if squared.max() > largest:
+            largest, where = float(squared.max()), part.start + int(squared.argmax())
+    if largest > DOMINANT * total:
         warn(
-            f"Row {where} is far from all others: it makes up {squared[where] / total:.0%} of the "
-            "sum of squares, so a center may be spent on it, and what leaves its client tells how "
-            "far away it is. Correct it or leave it out. With guard=Guard(), it is moved in if its "
+            f"Row {where} is far from all others: it makes up {largest / total:.0%} of the sum of "
+            "squares, so a center may be spent on it, and what leaves its client tells how far "
+            "away it is. Correct it or leave it out. With guard=Guard(), it is moved in if its "
             "client has at least 20 rows.",
             FarRowsWarning,
         )
