@@ -16,8 +16,8 @@ from numpy.random import Generator, default_rng
 from fedjigsaw import Client, Guard, Jigsaw, Privacy
 from fedjigsaw.engine import aggregate_round
 from fedjigsaw.kernels.kmeans import nearest_centers
-from fedjigsaw.messages import OWN, Broadcast, Model, Summary
-from fedjigsaw.privacy.summaries import NOISE, PrivateRound
+from fedjigsaw.messages import NOISE, OWN, Broadcast, Model, Summary
+from fedjigsaw.privacy.summaries import PrivateRound
 from reproduction.experiments.audit import Neighbors
 from reproduction.studies import Floats, Ints, Row
 

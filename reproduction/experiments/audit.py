@@ -16,12 +16,10 @@ from numpy.random import Generator
 from scipy.optimize import brentq
 from scipy.stats import beta, norm
 
-from fedjigsaw.messages import OWN, SHARED, Broadcast, Model, Summary
-from fedjigsaw.privacy.guarantee import SITE, Privacy
-from fedjigsaw.privacy.noise import Noise
-from fedjigsaw.privacy.releases import Box, nearest_cell
-from fedjigsaw.privacy.shared_cells import shared_cells
-from fedjigsaw.privacy.summaries import SPREAD, PrivateRound
+from fedjigsaw.messages import OWN, SHARED, SPREAD, Broadcast, Model, Summary
+from fedjigsaw.privacy.cells import Box, nearest_cell
+from fedjigsaw.privacy.dp import SITE, Noise, Privacy
+from fedjigsaw.privacy.summaries import PrivateRound, shared_cells
 from reproduction.studies import Floats, Ints, Row
 
 CONFIDENCE = 0.95

@@ -12,7 +12,7 @@ from numpy.random import Generator, default_rng
 
 from fedjigsaw import Jigsaw, Privacy, datasets, metrics, partition
 from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
-from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
+from fedjigsaw.privacy.dp import epsilon_of, multiplier_for
 from reproduction.experiments.private_methods import METHODS, Problem
 from reproduction.studies import Floats, Ints, Row
 

@@ -17,7 +17,7 @@ from numpy.random import Generator, default_rng
 
 from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.kernels.solver import solve
-from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.dp import multiplier_for
 from reproduction.studies import Floats
 
 GAUSSIAN_STEPS = 3

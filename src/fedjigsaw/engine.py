@@ -42,9 +42,8 @@ from fedjigsaw.messages import (
     check_same_width,
 )
 from fedjigsaw.parameters import integer, is_integer
-from fedjigsaw.privacy.far_rows import pulled_in_at
-from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.privacy.guard import Guard, check_counts
+from fedjigsaw.privacy.dp import Privacy
+from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.random import stream, streams
 from fedjigsaw.sources import Unread
 from fedjigsaw.threads import one_thread
@@ -254,32 +253,32 @@ class Client:
     guard: Guard = NO_GUARD
     privacy: Privacy | None = None
 
+    @property
+    def release(self) -> Guard | Privacy:
+        """What decides which numbers leave the client."""
+        return self.guard if self.privacy is None else self.privacy
+
     def answer(self, broadcast: Broadcast) -> Summary:
         """Summarize the data. Return what may leave, with the client's name."""
         if isinstance(self.data, Unread):
             return replace(self, data=self.data.read()).answer(broadcast)
-        return self._ready()._answer(broadcast)
-
-    def _answer(self, broadcast: Broadcast) -> Summary:
+        here = self._ready()
         with one_thread():
             rng = stream(broadcast.seed, broadcast.round, self.id)
             received = broadcast.received_by(self.id)
-            if self.privacy is not None:
-                noisy = self.method.summarize_privately(self.data, received, rng, self.privacy)
-                return replace(_made(noisy, self.method, "summarize_privately"), client=self.id)
-            summary = self.method.summarize(self.data, received, rng)
-        return self.leaving(summary)
+            summary = self.release.summarize(self.method, here.data, received, rng)
+        return here.leaving(summary)
 
     def _ready(self) -> "Client":
         """Return the same client with rows as its method computes with them."""
-        data, size = self.data, self.guard.min_cluster_size
+        data = self.data
         if self._n_converted:
             weighted, owner = self._takes_weights, type(self.method).__name__
             data = ready(data, weighted=weighted, owner=owner)
         if not type(self.method).__module__.startswith("fedjigsaw."):
             data = read_only(data)  # methods of the package do not change rows
-        if size > 1 and self.privacy is None and self._has_rows and isinstance(data, np.ndarray):
-            data = pulled_in_at(self.id, data, size)
+        if self._has_rows:
+            data = self.release.ready(data, self.id)
         return self if data is self.data else replace(self, data=data)
 
     @property
@@ -297,14 +296,12 @@ class Client:
         return getattr(self.method, "takes_weights", False)
 
     def leaving(self, summary: Summary) -> Summary:
-        """Return what may leave of a summary, with the client's name."""
-        needed, (rows, _) = self.method.sends, unweighted(self.data)
-        summary = _made(summary, self.method, "summarize")
+        """Return what may leave of what the method made, with the client's name."""
+        half, (rows, _) = self.release.half, unweighted(self.data)
+        summary = _made(summary, self.method, half)
         if getattr(rows, "ndim", 0) == 2 and self._has_rows and len(summary.centers):
-            check_columns(summary, rows.shape[1], f"{type(self.method).__name__}.summarize")
-        if self.guard.min_cluster_size > 1 and self._has_rows:  # heads of a network each count
-            check_counts(summary, self.id)
-        return self.guard.apply(summary, client=self.id, needed=needed, rows=rows)
+            check_columns(summary, rows.shape[1], f"{type(self.method).__name__}.{half}")
+        return self.release.leaving(summary, self.method, self.data, self.id)
 
 
 class MadeError(ParameterError):

@@ -66,10 +66,9 @@ from fedjigsaw.parameters import (
     one_of,
     seed_source,
 )
-from fedjigsaw.privacy.far_rows import warn_of_far_row
-from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.profiles import moments_of_clients
+from fedjigsaw.privacy.dp import Privacy
+from fedjigsaw.privacy.guard import Guard, warn_of_far_row
+from fedjigsaw.privacy.statistics import moments_of_clients
 from fedjigsaw.random import resolve_seed
 from fedjigsaw.sources import is_source, unread
 from fedjigsaw.validation import (

@@ -44,6 +44,17 @@ OF_SITES = {
 TOO_FEW = "too_few_support"  # tensor of a model: there if more than `liars` sites hold own groups
 REGION = "region."  # tensors of a summary that tell of the sites of a region
 N_SITES = f"{REGION}sites"  # number of sites whose centers a region merged
+# tensors of a summary that a guard reads; the first two never leave
+LABELS = "labels"  # cluster of each row, -1 for none
+CELLS_ONLY = "cells_only"  # there if the clusters may be left out
+LEFT_OUT = "left_out"  # number of rows that were left out far from all others
+SUPPORT = "support"  # one number per center that adds up as counts do
+SQUARES = "sum_of_squares"  # one sum of squares per column
+# tensors of a summary under differential privacy, and what it needs of a model
+NOISE = "noise"  # deviation of the noise on counts and on coordinates
+CELLS, CELL_NOISE = "cells", "cell_noise"  # noisy table of shared cells
+SPREAD = "support_spread"  # spread of each cluster of a model
+
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
 # names of tensors

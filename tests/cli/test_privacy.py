@@ -7,7 +7,7 @@ import pytest
 from builders import write_table
 from fedjigsaw.cli import _shared
 from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
-from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.dp import multiplier_for
 from fedjigsaw.sites.fingerprints import fingerprint
 from fedjigsaw.sites.journal import Journal
 from fedjigsaw.sites.ledger import LEDGER, Ledger

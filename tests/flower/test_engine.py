@@ -20,8 +20,9 @@ from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import Site
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
+from fedjigsaw.messages import LEFT_OUT
 from fedjigsaw.methods import CLUSTERERS
-from fedjigsaw.privacy.guard import LEFT_OUT, Guard
+from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.inspection import describe
 from fedjigsaw.sites.aggregate import with_reports
 from flower_doubles import NAMES, OFF, OPEN, LocalGrid, engine_of, grid_of, site_app, unchecked

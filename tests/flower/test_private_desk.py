@@ -21,7 +21,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.readers import READERS
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import build
-from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.dp import multiplier_for
 from fedjigsaw.sites.charge import Charge
 from fedjigsaw.sites.journal import Journal
 from fedjigsaw.sites.ledger import LEDGER, Ledger

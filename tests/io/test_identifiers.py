@@ -12,7 +12,7 @@ from fedjigsaw import sites
 from fedjigsaw.errors import DataError, IdentifierWarning
 from fedjigsaw.io.identifiers import named_like_an_identifier
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.dp import Privacy
 
 N = 40
 AGES = np.random.default_rng(0).integers(20, 90, N)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedjigsaw.errors import ExtraError, ParameterError
-from fedjigsaw.privacy import accounting
-from fedjigsaw.privacy.accounting import composed, epsilon_of, multiplier_for
-from fedjigsaw.privacy.mechanism import SHARES
+from fedjigsaw.privacy import dp
+from fedjigsaw.privacy.cells import SHARES
+from fedjigsaw.privacy.dp import composed, epsilon_of, multiplier_for
 
 ORDERS = [1 + x / 20 for x in range(1, 400)] + list(range(21, 400))
 
@@ -64,4 +64,4 @@ def test_more_privacy_is_more_noise():
 def test_without_the_extra_it_says_what_to_install(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "opendp.measurements", None)
     with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[privacy\]'"):
-        accounting.load_opendp()
+        dp.load_opendp()

@@ -5,8 +5,7 @@ import pytest
 
 from fedjigsaw import Broadcast, Jigsaw, Privacy
 from fedjigsaw.engine import Client
-from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
-from fedjigsaw.privacy.noise import Noise
+from fedjigsaw.privacy.dp import Noise, epsilon_of, multiplier_for
 from fedjigsaw.privacy.summaries import PrivateRound
 from fedjigsaw.random import stream
 from reproduction.experiments.audit import (

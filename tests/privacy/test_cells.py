@@ -16,7 +16,7 @@ from fedjigsaw.errors import (
     UncertainNumberWarning,
 )
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.privacy.cells import CellsError, Expected
+from fedjigsaw.privacy.summaries import CellsError, Expected
 from fedjigsaw.robust.received import receive
 
 K, N_SITES = 15, 10

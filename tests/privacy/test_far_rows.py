@@ -8,7 +8,7 @@ import pytest
 from fedjigsaw import Guard, Jigsaw, Privacy
 from fedjigsaw.errors import FarRowsWarning
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.privacy.far_rows import pulled_in, pulled_in_clusters
+from fedjigsaw.privacy.guard import pulled_in, pulled_in_clusters
 from fedjigsaw.sites import summarize
 
 PLACES = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0], [10.0, 10.0]])

@@ -6,8 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, KFed, MatchAveraging, Model, Summary
-from fedjigsaw.privacy.groups import Memory, RememberingGuard, refine, settle
-from fedjigsaw.privacy.guard import Guard, merge_small
+from fedjigsaw.privacy.guard import Guard, Memory, RememberingGuard, merge_small, refine, settle
 
 
 @given(st.integers(0, 10**6), st.integers(2, 8), st.integers(1, 6))
@@ -29,7 +28,7 @@ def test_something_leaves_even_if_all_rows_were_left_out():
     labels = np.array([-1] * 8 + [0] * 4)
     summary = Summary(12, [[9.5]], counts=[4], sse=[5.0], client="bern", tensors={"labels": labels})
     memory = Memory(np.zeros(12, dtype=np.int64))
-    settled = RememberingGuard(5, memory=memory).settle(summary, rows)
+    settled, _ = RememberingGuard(5, memory=memory).settle(summary, rows)
     assert settled.counts.tolist() == [12]
     assert settled.centers.tolist() == [[5.5]]
     assert settled.tensors["left_out"].tolist() == [12]
@@ -84,7 +83,7 @@ def test_few_rows_that_the_first_answer_leaves_out_distort_no_cluster():
         32, centers, counts=[10, 8, 12], sse=[82.5, 42.0, 143.0], client="bern", tensors=tensors
     )
     memory = Memory()
-    settled = RememberingGuard(5, memory=memory).settle(summary, rows)
+    settled, _ = RememberingGuard(5, memory=memory).settle(summary, rows)
     assert settled.centers.tolist() == [[4.5], [23.5]]  # the smallest one is left out, too
     assert np.unique(memory.groups, return_counts=True)[1].tolist() == [10, 10, 12]
 

@@ -33,7 +33,7 @@ def test_defaults_and_words():
         ({"epsilon": np.nan}, "epsilon of Privacy"),
         ({"epsilon": np.inf}, "epsilon of Privacy"),
         ({"epsilon": True}, "epsilon of Privacy"),
-        ({"epsilon": 101}, "at most 100, since a larger one promises nothing"),
+        ({"epsilon": 101}, "epsilon of Privacy must be a finite number > 0 and <= 100"),
         ({"delta": 0}, "delta of Privacy"),
         ({"delta": 0.1}, "delta of Privacy"),
         ({"delta": np.nan}, "delta of Privacy"),

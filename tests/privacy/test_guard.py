@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from fedjigsaw import Broadcast, Client, FeCA, Summary
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.methods import CLUSTERERS, build
-from fedjigsaw.privacy.groups import RememberingGuard
-from fedjigsaw.privacy.guard import Guard, merge_small
+from fedjigsaw.privacy.guard import Guard, RememberingGuard, merge_small
 
 ALL = ("radii", "counts", "sse", "tensors")
 

@@ -6,8 +6,8 @@ import pytest
 from fedjigsaw import Jigsaw
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import MessageError
-from fedjigsaw.messages import Broadcast, Summary
-from fedjigsaw.privacy.guard import CELLS_ONLY, LEFT_OUT, Guard, merge_small
+from fedjigsaw.messages import CELLS_ONLY, LEFT_OUT, Broadcast, Summary
+from fedjigsaw.privacy.guard import Guard, merge_small
 from fedjigsaw.robust.received import receive
 
 

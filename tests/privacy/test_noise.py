@@ -13,8 +13,7 @@ from scipy.stats import chi2, chisquare, kstest, norm
 from fedjigsaw import Broadcast, Jigsaw, Model, Privacy
 from fedjigsaw.engine import Client
 from fedjigsaw.privacy import statistics
-from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.noise import Noise
+from fedjigsaw.privacy.dp import Noise, multiplier_for
 from fedjigsaw.privacy.summaries import PrivateRound
 from reproduction.experiments.audit import Witness, watch
 
@@ -181,11 +180,10 @@ def test_noise_of_shared_cells_is_as_they_say():
 def test_noise_of_statistics_is_that_of_the_longest_row():
     X, n = rows_of(), 300
     tables, promise = [], Privacy(1.0, bounds=(-1, 1))
-    exact = statistics.exact_table([X], promise, D)
+    columns = statistics.plain(("x", "y", "z"), promise)
+    exact = statistics.exact_table([X], columns)
     for seed in range(n):
-        stats = statistics.release(
-            exact, replace(promise, insecure_seed=seed), "a", ("x", "y", "z")
-        )
+        stats = statistics.release(exact, replace(promise, insecure_seed=seed), "a", columns)
         tables.append([stats.n_samples, *(stats.mean * stats.n_samples)])
     noise = MULTIPLIER * np.sqrt(1 + 2 * D)
     check_gaussian(np.array(tables)[:, 0] - len(X), noise)

@@ -11,15 +11,17 @@ from scipy.sparse import csr_array
 from fedjigsaw import Broadcast, Client, FeCA, Jigsaw, Summary
 from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.moments import rounded_moments
 from fedjigsaw.privacy.rounding import (
     columns_of,
     grid_errors,
     power_of_two,
     round_summary,
+    rounded_moments,
     to_bits,
 )
 from fedjigsaw.validation import MAX_COUNT
+
+GUARD = Guard()
 
 
 def of(*clusters, **more):
@@ -32,6 +34,11 @@ def of(*clusters, **more):
 
 def rounded(summary):
     return round_summary(summary, summary.counts)
+
+
+def told(exact, rows=None, guard=GUARD):
+    """What leaves of an exact summary."""
+    return guard.apply(exact, client="a", needed=("counts", "sse"), rows=rows)
 
 
 samples = st.tuples(
@@ -77,7 +84,7 @@ def test_a_guarded_summary_passes_its_guard_unchanged(seed, counts):
     guard = Guard(5, counts)
     X = np.random.default_rng(seed).normal(size=(60, 2))
     once = Client("a", X, Jigsaw(6), guard).answer(Broadcast(0, 0))
-    again = guard.apply(once, client="a", needed=("counts", "sse"))
+    again = told(once, guard=guard)
     assert replace(again, merged=once.merged) == once
 
 
@@ -156,7 +163,7 @@ class TestColumns:
         X = np.c_[rng.normal(1e7, 1e6, 300), rng.normal(50, 12, 300)]
         X[:150, 0] += 1e8
         parts = np.array_split(X, k)
-        sent = Guard().apply(of(*parts), client="a", needed=("counts", "sse"), rows=X)
+        sent = told(of(*parts), X)
         assert np.abs(sent.centers[:, 1] - 50).max() < 3
 
     def finest(self, rows, tell):
@@ -169,7 +176,7 @@ class TestColumns:
 
     def guarded(self, rows, labels):
         exact = of(rows[labels == 0], rows[labels == 1])
-        sent = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=rows)
+        sent = told(exact, rows)
         return sent.centers, sent.counts
 
     def unscaled(self, rows, labels):
@@ -199,12 +206,10 @@ class TestShares:
     def test_no_center_is_beyond_the_rows(self, seed, offset, scale):
         rng = np.random.default_rng(seed)
         X = np.c_[rng.normal(size=90), (np.arange(90) % 3 > 0) / scale - offset]
-        once = Guard().apply(
-            of(X[::3], X[1::3], X[2::3]), client="a", needed=("counts", "sse"), rows=X
-        )
+        once = told(of(X[::3], X[1::3], X[2::3]), X)
         assert (once.centers >= X.min(axis=0)).all()
         assert (once.centers <= X.max(axis=0)).all()
-        again = Guard().apply(once, client="a", needed=("counts", "sse"), rows=X)
+        again = told(once, X)
         assert again == once
 
     def clusters(self, n_rare, common=0.0, n=60):
@@ -219,7 +224,7 @@ class TestShares:
         X, labels = self.clusters(n_rare)
         exact = of(*(X[labels == i] for i in range(3)))
         for form in (np.asarray, csr_array):
-            sent = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=form(X))
+            sent = told(exact, form(X))
             assert (sent.centers[:, 1] == 0).all()
         sent = rounded_moments(X, labels, 3, 5)
         assert (sent.means[:, 1] == 0).all()
@@ -228,7 +233,7 @@ class TestShares:
     def test_one_that_enough_rows_have_is_told(self):
         X, labels = self.clusters(5)
         exact = of(*(X[labels == i] for i in range(3)))
-        sent = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=X)
+        sent = told(exact, X)
         assert sent.centers[0, 1] > 0
         assert rounded_moments(X, labels, 3, 5).means[0, 1] > 0
 
@@ -236,11 +241,11 @@ class TestShares:
         """A column that is filled in for all rows but one is the value that fills it in."""
         X, labels = self.clusters(1, common=50.0)
         exact = of(*(X[labels == i] for i in range(3)))
-        sent = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=X)
+        sent = told(exact, X)
         assert len(np.unique(sent.centers[:, 1])) == 1
         X[0, 1] = 99
         exact = of(*(X[labels == i] for i in range(3)))
-        again = Guard().apply(exact, client="a", needed=("counts", "sse"), rows=X)
+        again = told(exact, X)
         assert (again.centers[:, 1] == sent.centers[:, 1]).all()
 
     @pytest.mark.parametrize("n_rows", [1, 5, 8, 9, 30])
@@ -261,7 +266,7 @@ class TestScaledRows:
         """The centers that leave of clusters (lists of rows), in the units before."""
         rows, guard = scaler.scale(X), Guard(scaled_by=scaler)
         exact = of(*(rows[i] for i in clusters))
-        found = guard.apply(exact, client="a", needed=("counts", "sse"), rows=rows)
+        found = told(exact, rows, guard=guard)
         return scaler.unscale(found.centers)
 
     def draw(self, seed, n=90):
@@ -367,9 +372,7 @@ class TestDifferencing:
         hits = 0
         for seed in range(trials):
             X = np.random.default_rng(seed).normal(size=(n + 1, d))
-            before, after = (
-                guard.apply(of(rows), client="a", needed=("counts", "sse")) for rows in (X[:-1], X)
-            )
+            before, after = (told(of(rows), guard=guard) for rows in (X[:-1], X))
             row = (n + 1) * after.centers[0] - n * before.centers[0]
             hits += np.linalg.norm(row - X[-1]) < 0.1 * np.sqrt(d)
         return hits / trials
@@ -393,10 +396,7 @@ class TestDifferencing:
         hits = 0
         for seed in range(200):
             X = np.random.default_rng(seed).normal(size=(n + 1, d)) * [1000, *[1] * (d - 1)]
-            before, after = (
-                Guard().apply(of(rows), client="a", needed=("counts", "sse"), rows=rows)
-                for rows in (X[:-1], X)
-            )
+            before, after = (told(of(rows), rows) for rows in (X[:-1], X))
             found = (n + 1) * after.centers[0, 0] - n * before.centers[0, 0]
             hits += abs(found - X[-1, 0]) < 100
         assert hits / 200 <= 0.2  # a guess at the mean: 0.08; a single column of five rows: 0.14

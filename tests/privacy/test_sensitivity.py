@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from fedjigsaw import Broadcast, Model, Privacy
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.privacy.mechanism import SHARES
-from fedjigsaw.privacy.releases import GRID, Box, cell_table, nearest_cell
-from fedjigsaw.privacy.shared_cells import shared_cells
-from fedjigsaw.privacy.statistics import exact_table, sensitivity
-from fedjigsaw.privacy.summaries import PrivateRound, box_of, round_multiplier
+from fedjigsaw.privacy.cells import SHARES, Box, cell_table, nearest_cell
+from fedjigsaw.privacy.dp import GRID
+from fedjigsaw.privacy.statistics import exact_table, plain, sensitivity
+from fedjigsaw.privacy.summaries import PrivateRound, box_of, shared_cells
 from reproduction.experiments.audit import Witness, replay, watch
 
 WIDTHS = (1, 2, 16, 100)
@@ -110,7 +109,7 @@ def test_tables_of_neighbors_are_within_the_sensitivity(kind):
     @given(neighbors(kind))
     def check(case):
         question, rows, others = case
-        allowed = 1 / round_multiplier(question.privacy, question.n_rounds)
+        allowed = 1 / question.privacy.multiplier(question.n_rounds)
         found = lengths(question, rows, others)
         for length, share in zip(found, shares, strict=True):
             assert length <= allowed * share**0.5 * (1 + 1e-12)
@@ -124,9 +123,10 @@ def test_tables_of_neighbors_are_within_the_sensitivity(kind):
 def test_statistics_of_neighbors_are_within_the_sensitivity(case):
     question, rows, others = case
     d = rows.shape[1]
-    one, other = (exact_table([part], question.privacy, d) for part in (rows, others))
-    assert np.linalg.norm(one - other) <= sensitivity(d)
-    alone = [exact_table([rows[i : i + 1]], question.privacy, d) for i in range(len(rows))]
+    columns = plain([str(j) for j in range(d)], question.privacy)
+    one, other = (exact_table([part], columns) for part in (rows, others))
+    assert np.linalg.norm(one - other) <= sensitivity(columns)
+    alone = [exact_table([rows[i : i + 1]], columns) for i in range(len(rows))]
     assert (one == sum(alone)).all()
 
 
@@ -154,7 +154,7 @@ def canary(kind, d):
 @pytest.mark.parametrize("kind", ["own", "step", "shared"])
 def test_noise_is_no_larger_than_the_promise_needs(kind, d):
     question, rows, others = canary(kind, d)
-    allowed = 1 / round_multiplier(question.privacy, 1)
+    allowed = 1 / question.privacy.multiplier()
     assert np.linalg.norm(lengths(question, rows, others)) == pytest.approx(allowed, rel=1e-4)
 
 
@@ -166,7 +166,7 @@ def test_the_farthest_sites_are_one_row_each_in_two_cells():
     labels, squared = nearest_cell(points, shared_cells((1.0, 1.0), 64)[0])
     own = nearest_cell(row, shared_cells((1.0, 1.0), 64)[0])[0]
     other = points[[np.where(labels == own, 0, squared).argmax()]]
-    allowed = 1 / round_multiplier(question.privacy, 1)
+    allowed = 1 / question.privacy.multiplier()
     assert lengths(question, row, other) == pytest.approx([allowed], rel=1e-3)
 
 

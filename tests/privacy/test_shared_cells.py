@@ -5,16 +5,10 @@ import pytest
 
 from fedjigsaw import Privacy, Summary
 from fedjigsaw.errors import MessageError
-from fedjigsaw.privacy.noise import Noise
-from fedjigsaw.privacy.releases import GRID, Box, nearest_cell
-from fedjigsaw.privacy.shared_cells import (
-    CELL_NOISE,
-    CELLS,
-    add_up,
-    check_cells,
-    shared_cells,
-    shared_summary,
-)
+from fedjigsaw.messages import CELL_NOISE, CELLS
+from fedjigsaw.privacy.cells import Box, nearest_cell
+from fedjigsaw.privacy.dp import GRID, Noise
+from fedjigsaw.privacy.summaries import add_up, check_cells, shared_cells, shared_summary
 
 BOX = Box.within(np.array([0.0, 0.0]), np.array([10.0, 10.0]))
 

@@ -10,7 +10,7 @@ from fedjigsaw.columns.schema import Column
 from fedjigsaw.errors import MessageError
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.privacy.profiles import guard_profile
+from fedjigsaw.privacy.statistics import guard_profile
 from fedjigsaw.report.profiles import describe_clusters, phrase
 
 COLUMNS = [f"x{j}" for j in range(8)]

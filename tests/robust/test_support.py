@@ -11,7 +11,7 @@ from fedjigsaw import FeCA, Jigsaw, Summary
 from fedjigsaw.errors import ConspicuousSiteWarning, MessageError, ParameterError
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Broadcast
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.robust.support import OUTSIDE, UNSUPPORTED
 
 CORNERS = np.array([[0.0, 0.0], [0.0, 9.0], [9.0, 0.0], [9.0, 9.0]])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
-from fedjigsaw.privacy.accounting import epsilon_of, multiplier_for
+from fedjigsaw.privacy.dp import epsilon_of, multiplier_for
 from fedjigsaw.sites.budget import Account, Limit, Release, round_down
 from fedjigsaw.sites.fingerprints import fingerprint
 from fedjigsaw.sites.journal import Journal
@@ -289,7 +289,7 @@ from pathlib import Path
 import numpy as np
 from fedjigsaw.io.atomic import write_whole
 from fedjigsaw.sites.ledger import Ledger
-from fedjigsaw.privacy.noise import Noise
+from fedjigsaw.privacy.dp import Noise
 
 traced = ("<string>", "ledger.py", "journal.py", "_locks.py", "budget.py", "noise.py", "atomic.py")
 
@@ -354,7 +354,7 @@ AT_ONCE = """
 import os, sys
 from pathlib import Path
 from fedjigsaw.errors import BudgetError
-from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.dp import multiplier_for
 from fedjigsaw.sites.ledger import Ledger
 
 ledger = Ledger(Path(sys.argv[1]))
@@ -387,7 +387,7 @@ FULL_DISK = """
 import resource, sys
 from pathlib import Path
 from fedjigsaw.errors import DataError
-from fedjigsaw.privacy.accounting import load_opendp
+from fedjigsaw.privacy.dp import load_opendp
 from fedjigsaw.sites.ledger import Ledger
 
 load_opendp()  # an older SciPy writes a file when it is loaded

@@ -18,8 +18,7 @@ from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import open_table
-from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.noise import Noise
+from fedjigsaw.privacy.dp import Noise, multiplier_for
 from reproduction.experiments.audit import plain_bound
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")

@@ -21,7 +21,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.privacy.accounting import multiplier_for
+from fedjigsaw.privacy.dp import multiplier_for
 from fedjigsaw.report.privacy import rows_in_words
 from fedjigsaw.sites.ledger import Ledger
 
@@ -152,7 +152,7 @@ class TestSpending:
             raise AssertionError("noise was drawn")
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("fedjigsaw.privacy.noise.Noise.add", fail)
+            patch.setattr("fedjigsaw.privacy.dp.Noise.add", fail)
             for make in (summarized, lambda **o: sites.measure(table(), privacy=promise(), **o)):
                 with pytest.raises(BudgetError):
                     make(spend=refuse)

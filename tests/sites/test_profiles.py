@@ -9,7 +9,7 @@ from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io.formats import ModelFile, Score, encode
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.privacy.profiles import guard_profile
+from fedjigsaw.privacy.statistics import guard_profile
 from fedjigsaw.sites.profiles import nearest_by_row
 
 OFF = Guard(min_cluster_size=1)

@@ -23,7 +23,7 @@ from fedjigsaw.comparison.contenders import (
 from fedjigsaw.errors import ExtraError, ParameterError
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.number.confidence import DOUBTFUL
-from fedjigsaw.privacy.guarantee import ROW, Privacy
+from fedjigsaw.privacy.dp import ROW, Privacy
 from fedjigsaw.report import pictures
 from fedjigsaw.report.page.view import Table
 

@@ -19,7 +19,7 @@ from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import Names, Table, open_table
 from fedjigsaw.messages import OWN, SHARED
-from fedjigsaw.privacy.guarantee import ROW, SITE, Privacy
+from fedjigsaw.privacy.dp import ROW, SITE, Privacy
 from fedjigsaw.sites import Charge
 from fedjigsaw.sites.budget import DEFAULT_DELTA
 from fedjigsaw.sites.ledger import LEDGER

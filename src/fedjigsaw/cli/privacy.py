@@ -11,7 +11,7 @@ from rich.table import Table
 
 from fedjigsaw.cli._shared import CLUSTERS, JsonFlag, escape, out, print_json, warnings_shown
 from fedjigsaw.errors import DataError, counted
-from fedjigsaw.privacy.guarantee import Privacy, factor_of
+from fedjigsaw.privacy.dp import Privacy, factor_of
 from fedjigsaw.sites.budget import DEFAULT_DELTA, Account, Release, in_words, round_down
 from fedjigsaw.sites.fingerprints import fingerprint
 from fedjigsaw.sites.journal import JOURNAL, Journal, is_journal

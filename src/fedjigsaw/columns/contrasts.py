@@ -9,7 +9,7 @@ least*: by the size of the difference minus two standard errors. A standard erro
 cluster's rows and one more that has the spread of all rows: the spread of very few rows may be 0.
 
 The guard of a site rounds the rows of each level to multiples of its least number of rows
-(:mod:`fedjigsaw.privacy.profiles`). So a share may be off by half of that at each site: only what
+(:mod:`fedjigsaw.privacy.statistics`). So a share may be off by half of that at each site: only what
 differs even then is sure. ``(other)`` is many things, and never sure.
 """
 

@@ -82,10 +82,9 @@ class Profile(_Message):
         counts = {}
         for column, names in levels.items():
             _check_names(f"levels of column {column!r}", names, MAX_LEVELS)
-            shape = (self.n_clusters, len(names))
-            counts[column] = _counts(
-                f"level_counts of {column!r}", self.level_counts[column], shape
-            )
+            name, shape = f"level_counts of {column!r}", (self.n_clusters, len(names))
+            found = self.level_counts[column]
+            counts[column] = _array(name, found, shape, 0, MAX_COUNT, whole=True)
         _set(self, "level_counts", MappingProxyType(counts))
 
     def _check_numbers(self) -> None:
@@ -94,11 +93,11 @@ class Profile(_Message):
             allowed = "of shape (n_clusters >= 1, n_columns)"
             raise MessageError(_bad("count", allowed, f"shape {count.shape}"))
         shape = (len(count), len(self.numbers))
-        _set(self, "count", _counts("count", count, shape))
+        _set(self, "count", _array("count", count, shape, 0, MAX_COUNT, whole=True))
         most = 2 * MAX_MAGNITUDE
-        for name, least, greatest in (("mean", -most, most), ("sum_of_squares", 0, most**2)):
-            scale = 1.0 if name == "mean" else np.maximum(self.count, 1)
-            values = _floats(name, getattr(self, name), shape, least, greatest * scale)
+        largest = most**2 * np.maximum(self.count, 1)
+        for name, least, limit in (("mean", -most, most), ("sum_of_squares", 0, largest)):
+            values = _array(name, getattr(self, name), shape, least, limit, whole=False)
             if values[self.count == 0].any():
                 raise MessageError(_bad(name, "0 where there are no values", "another number"))
             _set(self, name, values)
@@ -207,46 +206,33 @@ def moments(
         part = held[start : start + step]
         order = np.argsort(labels[part].astype(np.min_scalar_type(n_clusters)), kind="stable")
         part = part[order]
-        own = _weighted(labels[part], dense(rows[part]), n_clusters, weights, part)
-        found = merge_moments(*found, *own)
+        w = None if weights is None else weights[part, None]
+        found = merge_moments(*found, *_moments(labels[part], dense(rows[part]), n_clusters, w))
     return found
 
 
-def _weighted(
-    labels: Ints, rows: Floats, n_clusters: int, weights: Floats | None, part: Ints
-) -> Moments:
-    """Do it for rows that are sorted by label; they are overwritten."""
-    if weights is None:
-        return _moments(labels, rows, n_clusters)
-    starts = np.flatnonzero(np.diff(labels, prepend=-1))
-    groups, w = labels[starts], weights[part, None]
-    shape = (n_clusters, rows.shape[1])
-    count, mean, squares = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
-    count[groups] = np.add.reduceat(w, starts)
-    mean[groups] = np.add.reduceat(w * rows, starts) / np.maximum(count[groups], 1)
-    rows -= mean[labels]
-    squares[groups] = np.add.reduceat(w * rows**2, starts)
-    return count, mean, squares
+def _moments(labels: Ints, rows: Floats, n_clusters: int, w: Floats | None) -> Moments:
+    """Do it for rows that are sorted by label; they are overwritten.
 
-
-def _moments(labels: Ints, rows: Floats, n_clusters: int) -> Moments:
-    """Do it for rows that are sorted by label; they are overwritten."""
+    With weights, no value is missing.
+    """
     starts = np.flatnonzero(np.diff(labels, prepend=-1))
     groups = labels[starts]
     missing = np.isnan(rows) if np.isnan(rows.sum()) else None  # one pass if nothing is missing
     shape = (n_clusters, rows.shape[1])
     count, mean, squares = np.zeros(shape, dtype=np.int64), np.zeros(shape), np.zeros(shape)
-    count[groups] = np.diff(starts, append=len(rows))[:, None]
+    sizes = np.diff(starts, append=len(rows))[:, None]
+    count[groups] = sizes if w is None else np.add.reduceat(w, starts)
     if missing is not None:
         count[groups] -= np.add.reduceat(missing, starts, dtype=np.int64)
         rows[missing] = 0.0
-    mean[groups] = np.add.reduceat(rows, starts) / np.maximum(count[groups], 1)
-    for group, start, end in zip(groups, starts, [*starts[1:], len(rows)], strict=True):
-        rows[start:end] -= mean[group]
+    sums = np.add.reduceat(rows if w is None else w * rows, starts)
+    mean[groups] = sums / np.maximum(count[groups], 1)
+    rows -= mean[labels]
     if missing is not None:
         rows[missing] = 0.0
     rows *= rows
-    squares[groups] = np.add.reduceat(rows, starts)
+    squares[groups] = np.add.reduceat(rows if w is None else w * rows, starts)
     return count, mean, squares
 
 
@@ -273,8 +259,8 @@ def merge_profiles(profiles: Sequence[Profile]) -> Profile:
 
 
 def merge_moments(
-    n: Ints, mean: Floats, squares: Floats, n_new: Ints, mean_new: Floats, squares_new: Floats
-) -> Moments:
+    n: Any, mean: Floats, squares: Floats, n_new: Any, mean_new: Floats, squares_new: Floats
+) -> tuple[Any, Floats, Floats]:
     """Merge counts, means and sums of squares of two sets of rows, cell by cell.
 
     A cell without rows has a mean and a sum of 0, so it changes nothing.
@@ -327,26 +313,14 @@ def _check_names(what: str, names: Sequence[Any], most: int) -> None:
         raise MessageError(_bad(what, "different from one another", f"{name!r} twice"))
 
 
-def _counts(name: str, values: Any, shape: tuple[int, ...]) -> Ints:
+def _array(
+    name: str, values: Any, shape: tuple[int, ...], least: Any, most: Any, *, whole: bool
+) -> Any:
+    """Return a read-only array of this shape with numbers within these limits."""
     array = np.asarray(values)
-    if array.dtype.kind not in "iu":
-        raise MessageError(_bad(name, "whole numbers", array.dtype))
-    whole: Ints = array.astype(np.int64)
-    _check_range(name, whole, shape, 0, MAX_COUNT)
-    return whole
-
-
-def _floats(name: str, values: Any, shape: tuple[int, ...], least: Any, most: Any) -> Floats:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iuf":
-        raise MessageError(_bad(name, "numbers", array.dtype))
-    numbers: Floats = array.astype(np.float64)
-    _check_range(name, numbers, shape, least, most)
-    return numbers
-
-
-def _check_range(name: str, array: Any, shape: tuple[int, ...], least: Any, most: Any) -> None:
-    """Check the shape of an array and the limits of its numbers, and make it read-only."""
+    if array.dtype.kind not in ("iu" if whole else "iuf"):
+        raise MessageError(_bad(name, "whole numbers" if whole else "numbers", array.dtype))
+    array = array.astype(np.int64 if whole else np.float64)
     if array.shape != shape:
         raise MessageError(_bad(name, f"of shape {shape}", f"shape {array.shape}"))
     good = (array >= least) & (array <= most)
@@ -354,3 +328,4 @@ def _check_range(name: str, array: Any, shape: tuple[int, ...], least: Any, most
         allowed = f"finite, from {np.min(least):g} to {np.max(most):g}"
         raise MessageError(_bad(name, allowed, array[~good][0]))
     array.setflags(write=False)
+    return array

@@ -17,6 +17,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoding, provisional
+from fedjigsaw.columns.profiles import merge_moments
 from fedjigsaw.columns.schema import Schema
 from fedjigsaw.columns.sketches import Sketch
 from fedjigsaw.errors import MessageError, invalid, quote_names
@@ -165,7 +166,7 @@ def measure(client: str, columns: tuple[str, ...], blocks: Iterable[Floats]) -> 
         if len(rows):
             center = rows.mean(axis=0)
             within = ((rows - center) ** 2).sum(axis=0)
-            n, mean, squares = _merge(n, mean, squares, len(rows), center, within)
+            n, mean, squares = merge_moments(n, mean, squares, len(rows), center, within)
     return Stats(client, columns, n, mean, squares)
 
 
@@ -192,9 +193,8 @@ def pool(stats: Sequence[Stats]) -> Stats:
     first, *others = aligned(stats)
     n, mean, squares = first.n_samples, first.mean, first.sum_of_squares
     for other in others:
-        n, mean, squares = _merge(
-            n, mean, squares, other.n_samples, other.mean, other.sum_of_squares
-        )
+        found = other.n_samples, other.mean, other.sum_of_squares
+        n, mean, squares = merge_moments(n, mean, squares, *found)
     return replace(first, n_samples=n, mean=mean, sum_of_squares=squares)
 
 
@@ -209,18 +209,6 @@ def merge(stats: Sequence[Stats]) -> Scaler:
         <= n * np.finfo(float).eps * deviation**2 + (n * mean * np.finfo(float).eps) ** 2
     )
     return Scaler(pooled.columns, mean, np.where(constant, 1.0, deviation))
-
-
-def _merge(
-    n: int, mean: Floats, squares: Floats, n_new: int, mean_new: Floats, squares_new: Floats
-) -> tuple[int, Floats, Floats]:
-    total = n + n_new
-    step = mean_new - mean
-    return (
-        total,
-        mean + step * (n_new / total),
-        squares + squares_new + step**2 * (n * n_new / total),
-    )
 
 
 def check_columns(columns: Sequence[str], owner: str) -> None:

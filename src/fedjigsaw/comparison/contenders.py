@@ -15,7 +15,7 @@ from fedjigsaw.parameters import is_integer
 
 if TYPE_CHECKING:
     from fedjigsaw.estimator import FederatedClusterer
-    from fedjigsaw.privacy.guarantee import Privacy
+    from fedjigsaw.privacy.dp import Privacy
 
 COMMON = ("n_clusters", "random_state")  # parameters that every method has
 

@@ -10,9 +10,7 @@ from typing import Any
 
 from fedjigsaw.errors import quote_names, shorten
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.messages import IMAGE_SIZE, REGION
-from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.summaries import NOISE
+from fedjigsaw.messages import IMAGE_SIZE, LEFT_OUT, NOISE, REGION
 from fedjigsaw.sites.compatibility import shared_bounds
 from fedjigsaw.sites.regions import unpacked
 

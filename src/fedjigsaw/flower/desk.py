@@ -31,9 +31,8 @@ from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.regular import open_regular, stem
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
-from fedjigsaw.privacy.groups import Memory, RememberingGuard
-from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.privacy.dp import Privacy
+from fedjigsaw.privacy.guard import Guard, Memory, RememberingGuard
 from fedjigsaw.sites.charge import Charge, Charges, Spend
 from fedjigsaw.sites.fingerprints import fingerprint
 from fedjigsaw.sites.journal import Record

@@ -14,10 +14,7 @@ from fedjigsaw.errors import BudgetError, DataError, MessageError, unwritable
 from fedjigsaw.flower.folders import GROUPS, JOURNAL_LOCK
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.messages import QUANTIZATION
-from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS
-from fedjigsaw.privacy.summaries import NOISE
+from fedjigsaw.messages import CELL_NOISE, CELLS, LEFT_OUT, NOISE, QUANTIZATION
 from fedjigsaw.sites.compatibility import reorder
 from fedjigsaw.sites.journal import JOURNAL, FullError, Journal, Record
 from fedjigsaw.sites.ledger import LEDGER, Ledger

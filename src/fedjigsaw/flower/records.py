@@ -31,9 +31,9 @@ from fedjigsaw.flower.scaler_values import scaler_from, scaler_values
 from fedjigsaw.io import formats
 from fedjigsaw.io._codec import FORMAT, check_format
 from fedjigsaw.io.formats import MAX_BYTES, ModelFile, SummaryFile
-from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Model
+from fedjigsaw.messages import CELLS, MAX_TIMEOUT, Broadcast, Model
 from fedjigsaw.parameters import real
-from fedjigsaw.privacy.cells import CellsError
+from fedjigsaw.privacy.summaries import CellsError
 from fedjigsaw.sites.journal import FullError
 from fedjigsaw.sites.policy import (
     ChangedDataError,
@@ -289,9 +289,8 @@ def _check_plausible(file: SummaryFile) -> None:
     n_heads = len(sizes) if isinstance(sizes, list) else 1  # each head clusters all rows
     most = n_heads * summary.n_samples
     # cells that all sites share may be more than the rows of one
-    from fedjigsaw.privacy.shared_cells import has_cells  # needs k-means; servers do not
 
-    if len(summary.centers) > most and not has_cells(summary):
+    if len(summary.centers) > most and CELLS not in summary.tensors:
         raise MessageError(
             f"{owner} sent {counted(len(summary.centers), 'center')}, more than {most}: one per "
             "row and head."

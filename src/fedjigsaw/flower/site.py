@@ -32,7 +32,7 @@ from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import CLUSTERERS, METHODS, find, is_known, other_names
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.sites import Spend
 from fedjigsaw.sites.fingerprints import fingerprint

@@ -26,9 +26,8 @@ from fedjigsaw.io.regular import ending
 from fedjigsaw.io.tables import Table
 from fedjigsaw.messages import Model
 from fedjigsaw.number.shapes import label_rows
-from fedjigsaw.privacy.groups import Memory, refine, settle
-from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.moments import Moments, exact_moments, rounded_moments
+from fedjigsaw.privacy.guard import Guard, Memory, refine, settle
+from fedjigsaw.privacy.rounding import Moments, exact_moments, rounded_moments
 from fedjigsaw.random import stream
 from fedjigsaw.sites.charge import Spend
 from fedjigsaw.sites.labels import WRITERS, write_labels

@@ -10,8 +10,7 @@ from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats
 from fedjigsaw.estimator import FederatedClusterer
 from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many
-from fedjigsaw.messages import Broadcast, Summary
-from fedjigsaw.privacy.guard import LABELS
+from fedjigsaw.messages import LABELS, Broadcast, Summary
 
 
 class LocalSearch(FederatedClusterer):

@@ -36,8 +36,12 @@ from fedjigsaw.kernels.kmeans import (
 from fedjigsaw.kernels.nearest import nearest_on_threads
 from fedjigsaw.kernels.solver import improve, solve
 from fedjigsaw.messages import (
+    CELL_NOISE,
+    CELLS,
+    CELLS_ONLY,
     K_CURVE,
     K_TENSORS,
+    LEFT_OUT,
     N_SITES,
     QUANTIZATION,
     SHARED,
@@ -46,6 +50,7 @@ from fedjigsaw.messages import (
     Model,
     Summary,
 )
+from fedjigsaw.messages import NOISE as NOISE_OF_CENTERS
 from fedjigsaw.methods._fitted import ClusterFindings
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
 from fedjigsaw.number.cells import (
@@ -59,21 +64,18 @@ from fedjigsaw.number.cells import (
 from fedjigsaw.number.confidence import DOUBTFUL, KFindings
 from fedjigsaw.number.shapes import ELONGATED, NOISE, ROUND, SHAPES, ClusterShapes
 from fedjigsaw.parameters import Rule, boolean, integer, names, one_of, real, seed_source
-from fedjigsaw.privacy.cells import Expected, with_cells
-from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.privacy.guard import CELLS_ONLY, LEFT_OUT
-from fedjigsaw.privacy.mechanism import CENTERS_PER_CLUSTER, MAX_CENTERS
-from fedjigsaw.privacy.shared_cells import (
-    CELL_NOISE,
-    CELLS,
+from fedjigsaw.privacy.cells import CENTERS_PER_CLUSTER, MAX_CENTERS
+from fedjigsaw.privacy.dp import Privacy
+from fedjigsaw.privacy.summaries import (
     MAX_CELLS,
+    Expected,
+    PrivateRound,
     add_up,
     check_cells,
     has_cells,
     n_shared_cells,
+    with_cells,
 )
-from fedjigsaw.privacy.summaries import NOISE as NOISE_OF_CENTERS
-from fedjigsaw.privacy.summaries import PrivateRound
 from fedjigsaw.robust.influence import influences
 from fedjigsaw.robust.merging import divide, merge_received, merge_tables
 from fedjigsaw.robust.received import Received, final_group_means, receive, without_mixed

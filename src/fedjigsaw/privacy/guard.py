@@ -5,33 +5,82 @@ A guard makes sure that no center stands for fewer than a chosen number of rows,
 more than they must, and that numbers have no more digits than they need
 (:mod:`fedjigsaw.privacy.rounding`). It is not differential privacy: anyone who knows all rows of a
 cluster but one still learns roughly where the last one is.
+
+**Far rows.** A sum of squares that is mostly that of one row tells how far away this row is, and
+k-means spends a center on it. This is what the dominance rule of statistical disclosure control is
+for: fewer rows than a guard lets out may not make up most of a sum. So a guard moves such rows in,
+as far as the farthest of the others: among all rows of a site, before they are clustered, and in
+each cluster. It acts from four times as many rows on, and never for a column that has two values at
+the site. In columns with heavy tails, the largest rows may be moved, too.
+
+**Groups.** Two answers about the same rows may differ by a single row, and their difference is that
+row. So a site that is asked several times remembers a partition of its rows into groups: two rows
+are in the same group if every answer so far put them into the same cluster. The next answer may
+split a group, but only into parts of at least `min_cluster_size` rows; fewer rows stay with the
+rest of their group. So everything that all answers together can tell are sums over groups of that
+many rows. Rows of a group are alike if they were in a cluster. Those that an answer left out are a
+group, too, and may be anywhere: its small parts are left out again, since they would distort any
+cluster. So may all rows before the first answer: if it leaves out too few, its smallest clusters go
+with them.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
+from fedjigsaw._rows import is_sparse, unweighted
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.scaling import Scaler
-from fedjigsaw.errors import DataError, ParameterError, counted, invalid
+from fedjigsaw.errors import (
+    DataError,
+    FarRowsWarning,
+    ParameterError,
+    counted,
+    invalid,
+    warn,
+    warn_of_client,
+)
+from fedjigsaw.kernels.kmeans import blocks, label_sums
 from fedjigsaw.kernels.local_solutions import merged_sse
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import COUNTS, FIELDS, QUANTIZATION, Summary
+from fedjigsaw.messages import (
+    CELLS_ONLY,
+    COUNTS,
+    FIELDS,
+    LABELS,
+    LEFT_OUT,
+    QUANTIZATION,
+    SUPPORT,
+    Broadcast,
+    Summary,
+)
 from fedjigsaw.number.cells import SHARED_BY, quantization_variance
 from fedjigsaw.parameters import boolean, integer, one_of
-from fedjigsaw.privacy.far_rows import pulled_in_clusters
-from fedjigsaw.privacy.rounding import SUPPORT, columns_of, keep_bits, round_summary
+from fedjigsaw.privacy.rounding import (
+    columns_of,
+    exact_moments,
+    keep_bits,
+    round_radii,
+    round_summary,
+    rounded_moments,
+)
 
-LABELS = "labels"  # tensor with the cluster of each row, -1 for none; it never leaves
-CELLS_ONLY = "cells_only"  # tensor of a summary whose clusters may be left out; it never leaves
-LEFT_OUT = "left_out"  # tensor with the number of rows that were left out far from all others
 # cells are compared by what merging them adds to the sum of squares: of cells of one cluster about
 # the scatter of a row, and rarely six deviations more
 SIMILAR = 2.0  # times the typical scatter: cells of one cluster, as far as the guard can tell
-FAR = 8.0  # times the scatter of both cells: they may be clusters of their own
+FAR_CELLS = 8.0  # times the scatter of both cells: they may be clusters of their own
 STEP_BITS = 4  # digits of a column's step: it is a difference of two values, known to 6 %
+
+FAR = 3.0  # times as far from the middle as the farthest of the others
+DOMINANT = 0.5  # share of the sum of squares of a cluster
+WORTH_A_CENTER = 0.2  # share of that of all rows, from which k-means may spend a center
+FEWEST = 4  # times as many rows as are let out: of fewer, gaps are chance, and digits are few
+BLOCK = 2**18  # numbers that are copied at a time
+
+Columns = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -80,6 +129,7 @@ class Guard:
     counts: str | None = None
     sums: bool = True
     scaled_by: Scaler | None = field(default=None, kw_only=True, repr=False, compare=False)
+    half: ClassVar[str] = "summarize"  # of a method, which this release asks
 
     def __post_init__(self) -> None:
         integer(1).check("min_cluster_size", "a guard", self.min_cluster_size)
@@ -97,13 +147,39 @@ class Guard:
             advice = "Guard() is the guard of the commands, Guard(1) lets every center pass."
             raise ParameterError(invalid("guard", owner, "a Guard", repr(guard), advice))
 
+    # ------------------------------------------------------------------- what any release does
+
+    def ready(self, data: Any, client: str) -> Any:
+        """Return the rows of a client as they may be clustered; tell it if some were far away."""
+        if self.min_cluster_size == 1 or not isinstance(data, np.ndarray):
+            return data
+        near = pulled_in(data, self.min_cluster_size)
+        if near is not data:
+            n_far = int((near != data).any(axis=1).sum())
+            warn_of_client(
+                client,
+                f"{counted(n_far, 'row is', 'rows are')} far from all others, and moved in",
+                "If such values are wrong, correct them: they would tell how far away they are.",
+                FarRowsWarning,
+            )
+        return near
+
+    def summarize(
+        self, method: Any, data: Any, broadcast: Broadcast, rng: np.random.Generator
+    ) -> Any:
+        """Let a method compute its exact summary, which may not leave as it is."""
+        return method.summarize(data, broadcast, rng)
+
+    def leaving(self, summary: Summary, method: Any, data: Any, client: str) -> Summary:
+        """Return what may leave of an exact summary, with the client's name."""
+        if self.min_cluster_size > 1 and getattr(method, "data_kind", "rows") == "rows":
+            _check_rows(summary, client)  # heads of a network each count the same images
+        return self.apply(summary, client=client, needed=method.sends, rows=unweighted(data)[0])
+
+    # --------------------------------------------------------------------------------------------
+
     def apply(
-        self,
-        summary: Summary,
-        *,
-        client: str,
-        needed: Collection[str],
-        rows: Any = None,
+        self, summary: Summary, *, client: str, needed: Collection[str], rows: Any = None
     ) -> Summary:
         """Return what may leave: clusters that are large enough, and only the needed fields.
 
@@ -129,9 +205,10 @@ class Guard:
         if not self.sums:
             fields.discard("sse")
         if self.min_cluster_size > 1:
-            named = replace(summary, client=client)
-            summary = self.settle(merge_small(named, self.min_cluster_size), rows)
-            summary = self._pull_in(summary, rows)
+            summary = merge_small(replace(summary, client=client), self.min_cluster_size)
+            summary, labels = self.settle(summary, rows)
+            if labels is not None and isinstance(rows, np.ndarray) and rows.ndim == 2:
+                summary = self._pull_in(summary, labels, rows)
             told = None
             if summary.counts is not None:
                 told = self.told(summary.counts)
@@ -140,167 +217,142 @@ class Guard:
         names = set(summary.tensors) - {LABELS, CELLS_ONLY} if "tensors" in fields else ()
         return summary.leaving(client, fields, names)
 
-    def told(self, counts: Ints) -> Ints:
-        """Return the sizes of clusters of at least `min_cluster_size` rows as they are told."""
-        if self.counts != "rounded":
-            return counts
-        size = self.min_cluster_size
-        told: Ints = np.maximum(size, np.rint(counts / size) * size).astype(np.int64)
-        return told
-
-    def settle(self, summary: Summary, rows: Floats) -> Summary:
-        """Change the clusters before they are rounded; a plain guard leaves them as they are."""
-        return summary
-
-    def labels(self, summary: Summary) -> Ints | None:
-        """Return the cluster of each row, after `settle`; None if the method tells none."""
-        return summary.tensors.get(LABELS)
-
-    def _pull_in(self, summary: Summary, rows: Any) -> Summary:
-        """Return the summary of rows of which none dominates the sum of squares of its cluster."""
-        labels = self.labels(summary)
-        if labels is None or not isinstance(rows, np.ndarray) or rows.ndim != 2:
-            return summary
-        near = pulled_in_clusters(rows, labels, self.min_cluster_size)
-        if near is rows:
-            return summary
-        changed = np.unique(labels[(near != rows).any(axis=1)])
-        centers = summary.centers.copy()
-        sse = None if summary.sse is None else summary.sse.copy()
-        for j in changed:
-            own = near[labels == j]
-            centers[j] = own.mean(axis=0)
-            if sse is not None:
-                sse[j] = ((own - centers[j]) ** 2).sum()
-        return replace(summary, centers=centers, sse=sse)
-
-    def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
-        """Round what leaves; `sizes` are the rows of each cluster as they are told."""
-        return round_summary(
-            summary, sizes, columns_of(rows, self.min_cluster_size), self.scaled_by
-        )
-
     def watch(self, rows: Floats) -> None:
         """Look at the rows before they are scaled; a plain guard does not."""
 
-    def _grain(self, rows: Any) -> Floats:
+    def settle(self, summary: Summary, rows: Any) -> tuple[Summary, Ints | None]:
+        """Return the clusters that may leave, and that of each row, if the method tells them."""
+        return summary, summary.tensors.get(LABELS)
+
+    def told(self, counts: Ints) -> Ints:
+        """Return the sizes of clusters of at least `min_cluster_size` rows as they are told."""
+        size = self.min_cluster_size
+        rounded = np.maximum(size, np.rint(counts / size) * size).astype(np.int64)
+        return rounded if self.counts == "rounded" else counts
+
+    def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
+        """Round what leaves; `sizes` are the rows of each cluster as they are told."""
+        columns = columns_of(rows, self.min_cluster_size)
+        return round_summary(summary, sizes, columns, self.scaled_by)
+
+    def quantization(self, rows: Any) -> Floats:
         """Return how coarse each column is."""
         return keep_bits(
             quantization_variance(rows, max(self.min_cluster_size, SHARED_BY)), STEP_BITS
         )
 
+    def _pull_in(self, summary: Summary, labels: Ints, rows: Floats) -> Summary:
+        """Return the summary of rows of which none dominates the sum of squares of its cluster."""
+        near = pulled_in_clusters(rows, labels, self.min_cluster_size)
+        if near is rows:
+            return summary
+        k = len(summary.centers)
+        moved = np.isin(np.arange(k), labels[(near != rows).any(axis=1)])
+        _, means, squares = exact_moments(near, labels, k)
+        centers, sse = np.where(moved[:, None], means, summary.centers), summary.sse
+        sse = None if sse is None else np.where(moved, squares.sum(axis=1), sse)
+        return replace(summary, centers=centers, sse=sse)
+
     def _tensors(self, summary: Summary, rows: Any) -> dict[str, np.ndarray]:
         """Return the tensors that may leave."""
         tensors = {n: t for n, t in summary.tensors.items() if n not in (LABELS, CELLS_ONLY)}
-        size = self.min_cluster_size
         if QUANTIZATION in tensors:
-            tensors[QUANTIZATION] = self._grain(rows)
+            tensors[QUANTIZATION] = self.quantization(rows)
         n_left = int(tensors.pop(LEFT_OUT, np.zeros(1))[0])
         if n_left < summary.n_samples and summary.counts is not None:
             outside = summary.n_samples - int(summary.counts.sum())
             n_left = 0 if self.counts == "none" else max(0, min(n_left, outside))
-            n_left = size * round(n_left / size)
+            n_left = self.min_cluster_size * round(n_left / self.min_cluster_size)
         return tensors | ({LEFT_OUT: np.array([n_left])} if n_left else {})
 
 
-def merge_small(summary: Summary, size: int) -> Summary:
-    """Merge every center of fewer than `size` rows into its nearest neighbor, smallest first.
+@dataclass
+class Memory:
+    """The groups of a data set, before and after an answer; None if nothing was answered.
 
-    The merged center is the mean of both clusters' rows. It keeps the larger of the two radii. The
-    tensor ``support``, one number per center as fuzzy methods send it, adds up as counts do; the
-    tensor ``labels`` follows the centers. A summary without centers passes if it is about enough
-    rows.
-
-    Cells that only describe where rows are (tensor ``cells_only``) are merged with similar ones,
-    and otherwise left out: a center between two clusters would be worse than none.
+    Attributes
+    ----------
+    groups : group of each row; below 0 if the last answer that split it left its rows out.
+    labels : cluster of each row in this answer.
+    rows : the rows in the units of the file.
     """
-    if not len(summary.centers):
-        _check_size(summary, summary.n_samples, size)
-        return summary
-    if summary.counts is None:
-        raise DataError(
-            f"The guard of client {summary.client!r} needs cluster sizes, and the method does not "
-            "compute them. Use min_cluster_size=1 or another method."
-        )
-    parts: dict[str, Any] = {
-        name: np.array(getattr(summary, name), dtype=np.float64)
-        for name in ("centers", "counts", "radii", "sse")
-        if getattr(summary, name) is not None
-    }
-    if summary.tensors.get(SUPPORT, np.zeros(0)).shape == (len(summary.centers),):
-        parts[SUPPORT] = np.array(summary.tensors[SUPPORT], dtype=np.float64)
-    if CELLS_ONLY in summary.tensors:
-        parts["scatter"] = _scatter(parts)
-        similar = SIMILAR * parts["scatter"].min()
-    where, n_far = np.arange(len(summary.centers)), 0
-    while parts["counts"].min() < size:
-        i = int(parts["counts"].argmin())
-        if len(parts["counts"]) == 1:
-            if "scatter" in parts:
-                return _merge_all(summary, size)
-            _check_size(summary, int(parts["counts"][0]), size)
-        j, distance = _nearest(parts, i)
-        if "scatter" not in parts or _added(parts, i, j, distance) <= similar:
-            _merge_into(parts, i, j, distance)
-            where[where == i] = j
-        else:
-            n_far += int(parts["counts"][i]) if _is_far(parts, i, j, distance) else 0
-            where[where == i] = -1
-        for name in parts:
-            parts[name] = np.delete(parts[name], i, axis=0)
-        where[where > i] -= 1
-    merged = len(summary.centers) - len(parts["centers"])
-    parts.pop("scatter", None)
-    tensors = {n: parts.pop(n, t) if n == SUPPORT else t for n, t in summary.tensors.items()}
-    if merged and LABELS in tensors:
-        tensors[LABELS] = np.append(where, -1)[tensors[LABELS]]
-    if n_far:
-        tensors[LEFT_OUT] = np.array([n_far])
-    return replace(summary, **parts, tensors=tensors, merged=merged)
+
+    groups: Ints | None = None
+    labels: Ints | None = None
+    rows: Floats | None = None
 
 
-def _merge_all(summary: Summary, size: int) -> Summary:
-    """Merge cells if too few of them are alike.
+@dataclass(frozen=True)
+class RememberingGuard(Guard):
+    """A guard that also keeps groups of rows together over several answers.
 
-    The server is told that all rows were left out, and does not count clusters by this summary.
+    It needs the label of each row (tensor ``labels``, which never leaves). A method that computes
+    none passes as with a plain guard.
+
+    Parameters
+    ----------
+    scaler : the scaler of the rows, if the server chose it. Numbers are then rounded in the units
+        of the file (:func:`~fedjigsaw.privacy.rounding.rounded_moments`), whatever `scaled_by` is,
+        which may also be a scaler of the site's own.
     """
-    tensors = {name: t for name, t in summary.tensors.items() if name != CELLS_ONLY}
-    merged = merge_small(replace(summary, tensors=tensors), size)
-    everything = np.array([summary.n_samples])
-    return replace(merged, tensors={**merged.tensors, LEFT_OUT: everything})
+
+    memory: Memory = field(default_factory=Memory)
+    scaler: Scaler | None = None
+
+    def watch(self, rows: Floats) -> None:
+        """Keep a copy of the rows, to round in their units."""
+        if self.scaler is not None and self.min_cluster_size > 1:
+            self.memory.rows = rows.copy()
+
+    def settle(self, summary: Summary, rows: Any) -> tuple[Summary, Ints | None]:
+        """Return the summary of clusters that split no group into small parts, and remember it."""
+        memory, labels = self.memory, summary.tensors.get(LABELS)
+        if labels is None:
+            return summary, memory.labels
+        groups = memory.groups
+        if groups is None:  # below 0: before the first answer, its rows may be anywhere
+            groups = np.full(len(labels), -1, dtype=np.int64)
+        settled = settle(labels, groups, self.min_cluster_size, rows, summary.centers)
+        if (settled < 0).all():  # something must leave: one center of all rows
+            settled = np.zeros_like(labels)
+            everything = {LEFT_OUT: np.array([summary.n_samples])}
+            summary = replace(summary, tensors=dict(summary.tensors) | everything)
+        memory.groups, memory.labels = refine(groups, settled), labels
+        if (settled == labels).all():
+            return summary, labels
+        found, own = np.unique(settled, return_inverse=True)  # clusters without rows are left out
+        n_outside = int(found[0] < 0)
+        memory.labels = own - n_outside
+        found = found[n_outside:]
+        counts, centers, squares = exact_moments(rows, memory.labels, len(found))
+        radii, sse = summary.radii, squares.sum(axis=1)
+        radii = None if radii is None else radii[found]
+        changed = replace(summary, centers=centers, counts=counts, sse=sse, radii=radii)
+        return changed, memory.labels
+
+    def round(self, summary: Summary, sizes: Ints, rows: Any) -> Summary:
+        """Round in the units of the file, so that no scaler chooses a digit."""
+        labels, unscaled, scaler = self.memory.labels, self.memory.rows, self.scaler
+        if scaler is None or labels is None or unscaled is None:
+            return super().round(summary, sizes, rows)
+        unscaled = pulled_in_clusters(unscaled, labels, self.min_cluster_size)
+        found = rounded_moments(unscaled, labels, len(summary.centers), self.min_cluster_size)
+        sse = (found.squares / scaler.deviation**2).sum(axis=1)
+        radii = None if summary.radii is None else round_radii(summary.radii, sizes, sse)
+        return replace(summary, centers=scaler.scale(found.means), sse=sse, radii=radii)
+
+    def quantization(self, rows: Any) -> Floats:
+        """Return how coarse each column is, rounded in the units of the file."""
+        if self.scaler is None or self.memory.rows is None:
+            return super().quantization(rows)
+        grain = super().quantization(self.memory.rows)
+        return np.where(grain > 0, grain / self.scaler.deviation**2, grain)
 
 
-def _nearest(parts: dict[str, Any], i: int) -> tuple[int, float]:
-    """Return the nearest other cluster and its distance; of cells, the most similar one."""
-    distances = pairwise_distances(parts["centers"][i : i + 1], parts["centers"])[0]
-    costs = distances.copy()
-    if "scatter" in parts:
-        costs = _added(parts, i, np.arange(len(distances)), distances)
-    costs[i] = np.inf
-    j = int(costs.argmin())
-    return j, float(distances[j])
+# ----------------------------------------------------------------------------------- small clusters
 
 
-def _added(parts: dict[str, Any], i: int, j: Any, distance: Any) -> Any:
-    """Return what merging two cells adds to the sum of squares, in units of six deviations."""
-    n_i, n_j, d = parts["counts"][i], parts["counts"][j], parts["centers"].shape[1]
-    return n_i * n_j / (n_i + n_j) * distance**2 / (1 + 6 * np.sqrt(2 / d))
-
-
-def _is_far(parts: dict[str, Any], i: int, j: int, distance: float) -> bool:
-    scatter = max(parts["scatter"][i], parts["scatter"][j])
-    return bool(_added(parts, i, j, distance) > FAR * scatter)
-
-
-def _scatter(parts: dict[str, Any]) -> Any:
-    """Return the mean squared distance of the rows of each cell, and at least the typical one."""
-    several = parts["counts"] > 1
-    scatter = np.where(several, parts["sse"] / np.maximum(parts["counts"] - 1, 1), 0.0)
-    typical = float(np.median(scatter[several])) if several.any() else 0.0
-    return np.maximum(scatter, max(typical, 1e-12))
-
-
-def check_counts(summary: Summary, client: str) -> None:
+def _check_rows(summary: Summary, client: str) -> None:
     """Raise if counts or labels of a method cannot be right: a guard relies on them.
 
     Counts claim no more rows than there are. Those that a guard has rounded may sum to more.
@@ -320,25 +372,236 @@ def check_counts(summary: Summary, client: str) -> None:
         )
 
 
-def _check_size(summary: Summary, n_rows: int, size: int) -> None:
+def merge_small(summary: Summary, size: int) -> Summary:
+    """Merge every center of fewer than `size` rows into its nearest neighbor, smallest first.
+
+    The merged center is the mean of both clusters' rows. It keeps the larger of the two radii. The
+    tensor ``support``, one number per center as fuzzy methods send it, adds up as counts do; the
+    tensor ``labels`` follows the centers. A summary without centers passes if it is about enough
+    rows.
+
+    Cells that only describe where rows are (tensor ``cells_only``) are merged with similar ones,
+    and otherwise left out: a center between two clusters would be worse than none.
+    """
+    counts, has_centers = summary.counts, len(summary.centers) > 0
+    if counts is None and has_centers:
+        raise DataError(
+            f"The guard of client {summary.client!r} needs cluster sizes, and the method does not "
+            "compute them. Use min_cluster_size=1 or another method."
+        )
+    n_rows = summary.n_samples if counts is None or not has_centers else int(counts.sum())
     if n_rows < size:
         raise DataError(
             f"Client {summary.client!r} has {counted(n_rows, 'row')}, fewer than min_cluster_size "
             f"= {size}, so its guard blocks the summary. Leave this client out. A smaller number "
             "lets centers leave that tell more about single rows."
         )
+    if not has_centers:
+        return summary
+    parts: dict[str, Any] = {
+        name: np.array(getattr(summary, name), dtype=np.float64)
+        for name in ("centers", "counts", "radii", "sse")
+        if getattr(summary, name) is not None
+    }
+    if summary.tensors.get(SUPPORT, np.zeros(0)).shape == (len(summary.centers),):
+        parts[SUPPORT] = np.array(summary.tensors[SUPPORT], dtype=np.float64)
+    only_cells = CELLS_ONLY in summary.tensors
+    if only_cells:  # mean squared distance of the rows of each, and at least the typical one
+        several = parts["counts"] > 1
+        scatter = np.where(several, parts["sse"] / np.maximum(parts["counts"] - 1, 1), 0.0)
+        typical = float(np.median(scatter[several])) if several.any() else 0.0
+        parts["scatter"] = np.maximum(scatter, max(typical, 1e-12))
+        similar = SIMILAR * parts["scatter"].min()
+    where, n_far = np.arange(len(summary.centers)), 0
+    while parts["counts"].min() < size:
+        i = int(parts["counts"].argmin())
+        if len(parts["counts"]) == 1:  # too few cells are alike: merge them all
+            # so the server does not count clusters by this summary
+            everything = {LEFT_OUT: np.array([summary.n_samples])}
+            tensors = {name: t for name, t in summary.tensors.items() if name != CELLS_ONLY}
+            all_cells = merge_small(replace(summary, tensors=tensors), size)
+            return replace(all_cells, tensors={**all_cells.tensors, **everything})
+        distances = pairwise_distances(parts["centers"][i : i + 1], parts["centers"])[0]
+        costs, n = distances.copy(), parts["counts"]
+        if only_cells:  # what merging adds to the sum of squares, in units of six deviations
+            units = 1 + 6 * np.sqrt(2 / parts["centers"].shape[1])
+            costs = n[i] * n / (n[i] + n) * distances**2 / units
+        costs[i] = np.inf
+        j = int(costs.argmin())
+        if not only_cells or costs[j] <= similar:
+            _merge_into(parts, i, j, float(distances[j]))
+            where[where == i] = j
+        else:
+            if costs[j] > FAR_CELLS * parts["scatter"][[i, j]].max():
+                n_far += int(parts["counts"][i])
+            where[where == i] = -1
+        for name in parts:
+            parts[name] = np.delete(parts[name], i, axis=0)
+        where[where > i] -= 1
+    merged = len(summary.centers) - len(parts["centers"])
+    parts.pop("scatter", None)
+    tensors = dict(summary.tensors)
+    if SUPPORT in parts:
+        tensors[SUPPORT] = parts.pop(SUPPORT)
+    if merged and LABELS in tensors:
+        tensors[LABELS] = np.append(where, -1)[tensors[LABELS]]
+    if n_far:
+        tensors[LEFT_OUT] = np.array([n_far])
+    return replace(summary, **parts, tensors=tensors, merged=merged)
 
 
 def _merge_into(parts: dict[str, Any], i: int, j: int, distance: float) -> None:
     n_i, n_j = parts["counts"][i], parts["counts"][j]
     share = n_i / max(n_i + n_j, 1)  # a fuzzy center may have no rows at all
     parts["centers"][j] += share * (parts["centers"][i] - parts["centers"][j])
-    parts["counts"][j] += n_i
-    if SUPPORT in parts:
-        parts[SUPPORT][j] += parts[SUPPORT][i]
+    for name in {"counts", SUPPORT} & parts.keys():
+        parts[name][j] += parts[name][i]
     if "sse" in parts and n_i + n_j:
         parts["sse"][j] = merged_sse(n_i, n_j, parts["sse"][i], parts["sse"][j], distance)
     if "scatter" in parts and n_i + n_j > 1:
         parts["scatter"][j] = max(parts["scatter"][j], parts["sse"][j] / (n_i + n_j - 1))
     if "radii" in parts:
         parts["radii"][j] = max(parts["radii"][i], parts["radii"][j])
+
+
+# ----------------------------------------------------------------------------------------- far rows
+
+
+def pulled_in(
+    rows: Floats, size: int, share: float = WORTH_A_CENTER, columns: Columns | None = None
+) -> Floats:
+    """Return rows of which fewer than `size` no longer are most of the sum of squares.
+
+    The same array is returned if they are less than this share of it.
+
+    Parameters
+    ----------
+    columns : which columns count; None is those with more than two values.
+
+    Examples
+    --------
+    >>> rows = np.append(np.arange(40.0), 1e6)[:, None]
+    >>> float(pulled_in(rows, 5).max())
+    40.0
+    """
+    columns = _several_values(rows) if columns is None else columns
+    if len(rows) < FEWEST * size or not columns.any():
+        return rows
+    middle = np.median(rows, axis=0)
+    offsets = np.where(columns, rows - middle, 0.0)
+    squared = (offsets**2).sum(axis=1)
+    top = np.sort(np.partition(squared, -size)[-size:])
+    gaps = np.flatnonzero(top[1:] > FAR**2 * top[:-1])
+    far = squared > (top[gaps[0]] if len(gaps) else np.inf)
+    if not far.any() or squared[far].sum() <= share * squared.sum():
+        return rows
+    limits = np.sqrt(squared[~far].max() / squared[far])
+    moved = rows.copy()
+    moved[far] = np.where(columns, middle + limits[:, None] * offsets[far], rows[far])
+    return moved
+
+
+def pulled_in_clusters(rows: Floats, labels: Ints, size: int) -> Floats:
+    """Return rows of which fewer than `size` dominate no cluster; label -1 is none."""
+    moved, columns = rows, _several_values(rows)
+    for j in range(int(labels.max(initial=-1)) + 1):
+        own = np.flatnonzero(labels == j)
+        near = pulled_in(rows[own], size, DOMINANT, columns)
+        if (near != rows[own]).any():
+            moved = moved.copy() if moved is rows else moved
+            moved[own] = near
+    return moved
+
+
+def warn_of_far_row(rows: Floats) -> None:
+    """Warn if a single row makes up most of the sum of squares; for rows without a guard."""
+    if rows.shape[0] < 2 * FEWEST or is_sparse(rows):
+        return
+    columns = _several_values(rows)
+    middle, total, largest, where = rows.mean(axis=0), 0.0, 0.0, 0
+    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
+        squared = ((rows[part] - middle)[:, columns] ** 2).sum(axis=1)
+        total += float(squared.sum())
+        if squared.max() > largest:
+            largest, where = float(squared.max()), part.start + int(squared.argmax())
+    if largest > DOMINANT * total:
+        warn(
+            f"Row {where} is far from all others: it makes up {largest / total:.0%} of the sum of "
+            "squares, so a center may be spent on it, and what leaves its client tells how far "
+            "away it is. Correct it or leave it out. With guard=Guard(), it is moved in if its "
+            "client has at least 20 rows.",
+            FarRowsWarning,
+        )
+
+
+def _several_values(rows: Floats) -> Columns:
+    """Tell which columns have more than two values: a rare one of two is not far away."""
+    low, high = rows.min(axis=0, initial=np.inf), rows.max(axis=0, initial=-np.inf)
+    found = np.zeros(rows.shape[1], dtype=bool)
+    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
+        found |= ((rows[part] != low) & (rows[part] != high)).any(axis=0)
+    return found
+
+
+# ------------------------------------------------------------------------------------------- groups
+
+
+def settle(labels: Ints, groups: Ints, size: int, rows: Floats, centers: Floats) -> Ints:
+    """Return labels that split no group into parts of fewer than `size` rows.
+
+    A small part goes to the nearest cluster that holds a large part of its group or, if there is
+    none, to the cluster that holds most of it. Label -1 is for rows that are in no cluster. Small
+    parts of a group of such rows, which is below 0, get it again, together with the smallest of its
+    large parts if they are too few.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [1.0], [2.0], [8.0], [9.0]])
+    >>> labels, groups = np.array([0, 0, 0, 1, 1]), np.zeros(5, dtype=np.int64)
+    >>> settle(labels, groups, 3, rows, np.array([[1.0], [8.5]])).tolist()
+    [0, 0, 0, 0, 0]
+    """
+    k = len(centers) + 1
+    parts, member, sizes = np.unique(
+        groups * k + labels + 1, return_inverse=True, return_counts=True
+    )
+    if sizes.min() >= size:
+        return labels
+    owner, target = parts // k, parts % k - 1
+    means = label_sums(rows, member, np.ones(len(rows)), len(parts)) / sizes[:, None]
+    for group in np.unique(owner[sizes < size]):
+        own = np.arange(*np.searchsorted(owner, [group, group + 1]))  # owners are sorted
+        small = sizes[own] < size
+        if group < 0:  # its rows may be anywhere: leave out the small parts, or as many as needed
+            outside = target[own] < 0  # these rows are left out anyway, so they come first
+            order = own[np.lexsort((sizes[own], ~outside))]
+            n_needed = int(np.searchsorted(np.cumsum(sizes[order]), size)) + 1
+            target[order[: max(int((outside | small).sum()), n_needed)]] = -1
+            continue
+        kept = own[[sizes[own].argmax()]] if small.all() else own[~small]
+        inside = kept[target[kept] >= 0]  # a part without a cluster is nearest to none
+        for part in np.setdiff1d(own, kept):
+            nearest = kept[0]
+            if len(inside):
+                gaps = centers[target[inside]] - means[part]
+                nearest = inside[(gaps**2).sum(axis=1).argmin()]
+            target[part] = target[nearest]
+    moved: Ints = target[member]
+    return moved
+
+
+def refine(groups: Ints, labels: Ints) -> Ints:
+    """Return the groups after an answer: rows of one group and one cluster.
+
+    Groups of rows that it left out are below 0.
+
+    Examples
+    --------
+    >>> refine(np.array([0, 0, 1, 1]), np.array([5, 5, 5, 7])).tolist()
+    [0, 0, 1, 2]
+    >>> refine(np.array([0, 0, 1, 1]), np.array([5, 5, -1, -1])).tolist()
+    [0, 0, -2, -2]
+    """
+    pairs = groups * (int(labels.max()) + 2) + labels + 1
+    refined: Ints = np.unique(pairs, return_inverse=True)[1]
+    return np.where(labels < 0, -1 - refined, refined)

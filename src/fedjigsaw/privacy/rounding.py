@@ -31,17 +31,16 @@ import numpy as np
 from fedjigsaw._rows import dense, is_sparse
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.scaling import Scaler
-from fedjigsaw.kernels.kmeans import blocks
-from fedjigsaw.messages import Summary
+from fedjigsaw.kernels.kmeans import blocks, label_sums
+from fedjigsaw.messages import SQUARES, SUPPORT, Summary
 from fedjigsaw.validation import MAX_MAGNITUDE
 
-Limits = tuple[Floats, Floats]  # least and greatest value of each column
-SUPPORT = "support"  # tensor with one number per center that adds up as counts do
-SQUARES = "sum_of_squares"  # tensor with one sum of squares per column
 EQUAL_ROWS = 2.0**-40  # spread, relative to the range of centers, that equal rows may have
 LAST_DIGITS = 2.0**-50  # and relative to the centers themselves: rounding of their digits
 MAX_STEPS = 2.0**40  # from the zero of a column to its mean: more are too far to count exactly
-FAR_MORE = 2.0  # times the usual spread of columns: such a column has steps of its own
+# times the usual spread of columns within clusters: such a column has steps of its own; of less,
+# steps are powers of two in any case
+FAR_MORE = 2.0
 RADIUS_BITS = 4  # steps of 6 to 12 %
 BLOCK = 2**18  # numbers that are copied at a time
 MAX_RADIUS = 4.0  # largest radius, in root mean squared distances of the rows
@@ -61,6 +60,9 @@ class Columns(NamedTuple):
     high: Floats
     deviation: Floats
     common: Floats
+
+
+UNKNOWN = Columns(*map(np.array, (-np.inf, np.inf, 0.0, np.nan)))
 
 
 def round_summary(
@@ -85,16 +87,14 @@ def round_summary(
     if not len(summary.centers):
         return summary
     sse = None if summary.sse is None else to_bits(summary.sse, sizes)
-    changes: dict[str, Any] = {"sse": sse}
-    changes["centers"] = round_centers(summary.centers, sizes, sse, columns, scaler)
-    if summary.radii is not None:
-        changes["radii"] = round_radii(summary.radii, sizes, sse)
+    centers = round_centers(summary.centers, sizes, sse, columns, scaler)
+    radii = None if summary.radii is None else round_radii(summary.radii, sizes, sse)
     tensors = dict(summary.tensors)
     if tensors.get(SUPPORT, np.zeros(0)).shape == sizes.shape:
         tensors[SUPPORT] = to_bits(tensors[SUPPORT], sizes)
     if SQUARES in tensors:
         tensors[SQUARES] = to_bits(tensors[SQUARES], np.array(summary.n_samples))
-    return replace(summary, **changes, tensors=tensors)
+    return replace(summary, centers=centers, sse=sse, radii=radii, tensors=tensors)
 
 
 def columns_of(rows: Any, least_rows: int = 1) -> Columns | None:
@@ -110,46 +110,29 @@ def columns_of(rows: Any, least_rows: int = 1) -> Columns | None:
     """
     if getattr(rows, "ndim", 0) != 2 or not rows.shape[0]:
         return None
-    low, high = rows.min(axis=0), rows.max(axis=0)
-    if not is_sparse(rows):
-        deviation, common = _deviation(rows), _common_value(rows, least_rows)
-    else:
-        mean = rows.mean(axis=0)
+    n_rows, width = rows.shape
+    low, high, mean = rows.min(axis=0), rows.max(axis=0), rows.mean(axis=0)
+    if is_sparse(rows):
+        low, high, value = dense(low).ravel(), dense(high).ravel(), np.zeros(width)
         variance = rows.multiply(rows).mean(axis=0) - np.square(mean)
-        deviation = np.sqrt(np.maximum(np.asarray(variance), 0)).ravel()
-        low, high = dense(low).ravel(), dense(high).ravel()
-        n_others = rows.astype(bool).sum(axis=0)
-        n_others = np.asarray(n_others).ravel()
-        common = np.where(_are_few(n_others, rows.shape[0], least_rows), 0.0, np.nan)
-    alike = ~np.isnan(common)
-    low, high = np.where(alike, common, low), np.where(alike, common, high)
-    return Columns(low, high, np.where(alike, 0.0, deviation), common)
-
-
-def _common_value(rows: Floats, least_rows: int) -> Floats:
-    """Return the value that all rows but fewer than `least_rows` have in each column, or NaN."""
-    # if there is one, it has the majority among any twice as many rows, and so is their median
-    value = np.median(rows[: 2 * least_rows - 1], axis=0)
-    n_others = np.zeros(rows.shape[1], dtype=np.int64)
-    open_columns = np.arange(rows.shape[1])
-    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
-        differ = rows[part][:, open_columns] != value[open_columns]
-        n_others[open_columns] += differ.sum(axis=0)
-        open_columns = open_columns[n_others[open_columns] < least_rows]
-    return np.where(_are_few(n_others, len(rows), least_rows), value, np.nan)
-
-
-def _are_few(n_others: Ints, n_rows: int, least_rows: int) -> Any:
-    """Tell whether some rows differ in a column, fewer than may be told, and enough do not."""
-    return (n_others > 0) & (n_others < least_rows) & (n_rows - n_others >= least_rows)
-
-
-def _deviation(rows: Floats) -> Floats:
-    """Return the standard deviation of each column; NumPy's needs a copy of all rows."""
-    mean, squares = rows.mean(axis=0), np.zeros(rows.shape[1])
-    for part in blocks(len(rows), max(1, rows.shape[1]), BLOCK):
-        squares += np.square(rows[part] - mean).sum(axis=0)
-    return np.sqrt(squares / len(rows))
+        variance = np.maximum(np.asarray(variance), 0).ravel()
+        n_others = np.asarray(rows.astype(bool).sum(axis=0)).ravel()
+    else:
+        # a value that nearly all rows have has the majority among twice as many rows as may
+        # differ, and so is their median
+        value = np.median(rows[: 2 * least_rows - 1], axis=0)
+        squares, n_others = np.zeros(width), np.zeros(width, dtype=np.int64)
+        open_columns = np.arange(width)
+        for part in blocks(n_rows, max(1, width), BLOCK):  # NumPy's deviation copies all rows
+            squares += np.square(rows[part] - mean).sum(axis=0)
+            differ = rows[part][:, open_columns] != value[open_columns]
+            n_others[open_columns] += differ.sum(axis=0)
+            open_columns = open_columns[n_others[open_columns] < least_rows]
+        variance = squares / n_rows
+    alike = (n_others > 0) & (n_others < least_rows) & (n_rows - n_others >= least_rows)
+    low, high = np.where(alike, value, low), np.where(alike, value, high)
+    deviation = np.where(alike, 0.0, np.sqrt(variance))
+    return Columns(low, high, deviation, np.where(alike, value, np.nan))
 
 
 def to_bits(values: Floats, sizes: Ints) -> Floats:
@@ -202,43 +185,32 @@ def round_centers(
     The deviation of rounded centers may be over a power of two that it was below; the grid then
     has the double step. A center that has moved is on a coarser grid than before, and grids have
     a largest step, so this ends, nearly always at once.
-    """
-    limits, deviation = None, None
-    if columns is not None and columns.low.shape == centers.shape[1:]:
-        limits, deviation = (columns.low, columns.high), columns.deviation
-        centers = np.where(np.isnan(columns.common), centers, columns.common)
-    for _ in range(64):
-        errors = grid_errors(centers, sizes, sse, deviation)
-        if scaler is None:
-            rounded = to_grid(centers, power_of_two(errors), limits)
-        else:
-            rounded = _to_grid_before_scaling(centers, errors, limits, scaler)
-        if (rounded == centers).all():
-            break
-        centers = rounded
-    return centers
 
-
-def _to_grid_before_scaling(
-    centers: Floats, errors: Floats, limits: Limits | None, scaler: Scaler
-) -> Floats:
-    """Round to multiples of powers of two in the units that rows had before they were scaled.
-
-    A column whose mean is very many steps away from 0 keeps the 0 of the scaler: there is no digit
+    Grids are multiples of powers of two in the units that rows had before they were scaled. A
+    column whose mean is very many steps away from 0 keeps the 0 of the scaler: there is no digit
     left in which the two could differ.
     """
-    steps = power_of_two(errors * scaler.deviation)
-    mean = np.where(np.abs(scaler.mean) < MAX_STEPS * steps, scaler.mean, 0.0)
-    before = None
-    if limits is not None:
-        low, high = (x * scaler.deviation + mean for x in limits)
+    if columns is None or columns.low.shape != centers.shape[1:]:
+        columns = UNKNOWN
+    width, zero, slack = np.array(1.0), np.array(0.0), 0.0
+    if scaler is not None:
         # scaling back and forth moves a limit by a few units of the last digit
-        size = np.abs(mean) + np.maximum(np.abs(low), np.abs(high))
-        slack = 4 * np.finfo(np.float64).eps * size
-        before = (low - slack, high + slack)
-    values = centers * scaler.deviation + mean
-    rounded = to_grid(values, steps, before)
-    return np.where(rounded == values, centers, (rounded - mean) / scaler.deviation)
+        width, zero, slack = scaler.deviation, scaler.mean, 4 * np.finfo(np.float64).eps
+    centers = np.where(np.isnan(columns.common), centers, columns.common)
+    for _ in range(64):
+        steps = power_of_two(grid_errors(centers, sizes, sse, columns.deviation) * width)
+        mean = np.where(np.abs(zero) < MAX_STEPS * steps, zero, 0.0)
+        low, high = columns.low * width + mean, columns.high * width + mean
+        if slack:
+            size = np.abs(mean) + np.maximum(np.abs(low), np.abs(high))
+            low, high = low - slack * size, high + slack * size
+        values = centers * width + mean
+        rounded = to_grid(values, steps, low, high)
+        moved = np.where(rounded == values, centers, (rounded - mean) / width)
+        if (moved == centers).all():
+            break
+        centers = moved
+    return centers
 
 
 def power_of_two(errors: Floats) -> Floats:
@@ -253,7 +225,7 @@ def power_of_two(errors: Floats) -> Floats:
 
 
 def grid_errors(
-    centers: Floats, sizes: Ints, sse: Floats | None, deviation: Floats | None = None
+    centers: Floats, sizes: Ints, sse: Floats | None, deviation: Floats | float = 0.0
 ) -> Floats:
     r"""Return what the steps of each center's grid are at most in each column, shape (k, d).
 
@@ -283,33 +255,16 @@ def grid_errors(
     equal = spread <= np.maximum(EQUAL_ROWS * far, LAST_DIGITS * large)
     typical = np.median(spread[~equal]) if not equal.all() else 0.0
     errors = (np.where(equal, typical, spread) / np.sqrt(sizes))[:, None]
-    if deviation is None:
-        return np.minimum(errors, np.where(constant, np.inf, between / 2))
-    least = deviation / np.sqrt(sizes)[:, None]
+    least = np.asarray(deviation) / np.sqrt(sizes)[:, None]
     unlimited = constant & (deviation <= EQUAL_ROWS * np.abs(mean))
-    errors = errors * _beside_others(deviation, between)
+    within = np.maximum(np.square(deviation) - between**2, 0.0)
+    if within.mean() > 0:
+        beside_others = np.sqrt(within / within.mean())
+        errors = errors * np.where(beside_others > FAR_MORE, beside_others, 1.0)
     return np.minimum(errors, np.where(unlimited, np.inf, np.maximum(between / 2, least)))
 
 
-def _beside_others(deviation: Floats, between: Floats) -> Floats:
-    """Return how much more a column varies within clusters than columns usually do, or 1.
-
-    Less than twice as much counts as usual: steps are powers of two in any case.
-
-    Examples
-    --------
-    >>> _beside_others(np.array([1, 1, 1, 1, 1, 9]), np.array([0, 0, 0, 0, 0, 1])).round(2).tolist()
-    [1.0, 1.0, 1.0, 1.0, 1.0, 2.38]
-    """
-    within = np.maximum(deviation**2 - between**2, 0.0)
-    usual = within.mean()
-    if not usual > 0:
-        return np.ones_like(within)
-    ratio = np.sqrt(within / usual)
-    return np.where(ratio > FAR_MORE, ratio, 1.0)
-
-
-def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floats:
+def to_grid(values: Floats, steps: Floats, low: Any = -np.inf, high: Any = np.inf) -> Floats:
     """Round to multiples of the steps; a step of 0, or below the last digit, changes nothing.
 
     A multiple beyond the limits is replaced by the next one, if that is within them. The limits
@@ -320,14 +275,91 @@ def to_grid(values: Floats, steps: Floats, limits: Limits | None = None) -> Floa
     >>> values, steps = np.array([[0.02], [0.9]]), np.array([[0.25], [0.25]])
     >>> to_grid(values, steps).ravel().tolist()
     [0.0, 1.0]
-    >>> to_grid(values, steps, (np.array([0.01]), np.array([0.95]))).ravel().tolist()
+    >>> to_grid(values, steps, 0.01, 0.95).ravel().tolist()
     [0.25, 0.75]
     """
     fine = steps <= np.abs(values) * np.finfo(np.float64).eps
     used = np.where(fine, 1.0, steps)
     rounded = np.where(fine, values, np.rint(values / used) * used)
-    if limits is not None and limits[0].shape[-1:] == values.shape[1:]:
-        low, high = limits
-        inward = rounded + np.where(rounded < low, used, np.where(rounded > high, -used, 0.0))
-        rounded = np.where(~fine & (low <= inward) & (inward <= high), inward, rounded)
+    inward = rounded + np.where(rounded < low, used, np.where(rounded > high, -used, 0.0))
+    rounded = np.where(~fine & (low <= inward) & (inward <= high), inward, rounded)
     return np.clip(rounded, -MAX_MAGNITUDE, MAX_MAGNITUDE)
+
+
+# -------------------------------------------------------------------------------- units of the file
+#
+# A coordinator may choose the scaler of a run, and the centers of a model that is scored. If
+# numbers were rounded in the units of that scaler, or as distances to those centers, each choice
+# would round the same sum elsewhere, and some choices together would give its last digit. So
+# counts, means and sums of squares of groups are rounded before any of that enters: in the units of
+# the site's own file, each column by itself. What leaves is computed from the rounded ones. Then a
+# choice decides which rows are together, and no digit.
+
+
+class Moments(NamedTuple):
+    """What is told of groups of rows, in the units of the file.
+
+    Attributes
+    ----------
+    counts : rows of each group, shape (k,).
+    means, squares : mean and sum of squared deviations of each column, shape (k, d).
+    """
+
+    counts: Ints
+    means: Floats
+    squares: Floats
+
+    def distances(self, centers: Floats, deviation: Floats | float = 1.0) -> Floats:
+        """Return the summed squared distance of each group to its own center, in scaled units.
+
+        Parameters
+        ----------
+        centers : in the units of the file.
+        deviation : that of the scaler.
+        """
+        away = self.counts[:, None] * (self.means - centers) ** 2
+        sums: Floats = ((self.squares + away) / np.square(deviation)).sum(axis=1)
+        return sums
+
+
+def rounded_moments(rows: Floats, labels: Ints, n_groups: int, least_rows: int = 1) -> Moments:
+    """Return the rounded moments of groups; those of a group without rows are 0.
+
+    Parameters
+    ----------
+    rows : in the units of the file.
+    labels : group of each row, -1 for none.
+    least_rows : where fewer rows than that differ from all others in a column, none seems to.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.0], [2.0], [4.0], [6.0], [9.0]])
+    >>> found = rounded_moments(rows, np.zeros(5, dtype=np.int64), 1)
+    >>> found.counts.tolist(), found.means.tolist(), found.squares.tolist()
+    ([5], [[4.0]], [[48.0]])
+    """
+    counts, means, squares = exact = exact_moments(rows, labels, n_groups)
+    there = counts > 0
+    if not there.any():
+        return exact
+    sizes, facts = counts[there], columns_of(rows[labels >= 0], least_rows)
+    assert facts is not None
+    squares[:, ~np.isnan(facts.common)] = 0.0
+    squares[there] = to_bits(squares[there], sizes[:, None])
+    for j in range(rows.shape[1]):
+        column = Columns(*(fact[[j]] for fact in facts))
+        means[there, j] = round_centers(
+            means[there][:, [j]], sizes, squares[there, j], column
+        ).ravel()
+    return Moments(counts, means, squares)
+
+
+def exact_moments(rows: Floats, labels: Ints, n_groups: int) -> Moments:
+    """Return the moments of groups as they are, for a site without a guard."""
+    inside = labels >= 0
+    rows, labels = rows[inside], labels[inside]
+    counts = np.bincount(labels, minlength=n_groups)
+    ones, n_rows = np.ones(len(rows)), np.maximum(counts, 1)[:, None]
+    means = label_sums(rows, labels, ones, n_groups) / n_rows
+    squares = label_sums((rows - means[labels]) ** 2, labels, ones, n_groups)
+    return Moments(counts, means, squares)

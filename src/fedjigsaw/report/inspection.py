@@ -11,12 +11,11 @@ from fedjigsaw.errors import counted
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
 from fedjigsaw.kernels.indices import SKEWED
-from fedjigsaw.messages import FIELDS, QUANTIZATION, Model, Summary, Tensors
+from fedjigsaw.messages import FIELDS, LEFT_OUT, QUANTIZATION, Model, Summary, Tensors
 from fedjigsaw.methods import METHODS, data_kind
 from fedjigsaw.methods._support import WITH_AUTO, knows_no_counts, support_of
 from fedjigsaw.number.shapes import describe_shapes
-from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.shared_cells import has_cells
+from fedjigsaw.privacy.summaries import has_cells
 from fedjigsaw.report.centers import read_centers
 from fedjigsaw.report.number import describe_choice
 from fedjigsaw.report.preparation import describe_features, describe_preparation

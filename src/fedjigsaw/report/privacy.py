@@ -12,11 +12,9 @@ from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.columns.schema import Column
 from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
-from fedjigsaw.messages import Summary
-from fedjigsaw.privacy.guarantee import ROW, Privacy
-from fedjigsaw.privacy.mechanism import FLOOR
-from fedjigsaw.privacy.shared_cells import CELL_NOISE
-from fedjigsaw.privacy.summaries import NOISE
+from fedjigsaw.messages import CELL_NOISE, NOISE, Summary
+from fedjigsaw.privacy.cells import FLOOR
+from fedjigsaw.privacy.dp import ROW, Privacy
 
 Private = SummaryFile | ModelFile | NoisyStats | Score
 

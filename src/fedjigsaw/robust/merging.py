@@ -8,10 +8,8 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import partition_of
 from fedjigsaw.kernels.solver import solve
-from fedjigsaw.messages import QUANTIZATION, Summary
-from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS, check_same_cells
-from fedjigsaw.privacy.summaries import NOISE, count_noise
+from fedjigsaw.messages import CELL_NOISE, CELLS, LEFT_OUT, NOISE, QUANTIZATION, Summary
+from fedjigsaw.privacy.summaries import check_same_cells, count_noise
 from fedjigsaw.robust.received import Received
 
 

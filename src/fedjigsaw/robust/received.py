@@ -17,10 +17,8 @@ from fedjigsaw.errors import (
     warn,
 )
 from fedjigsaw.kernels.grouping import groups_by_size, means_of
-from fedjigsaw.messages import OWN, QUANTIZATION, Summary
-from fedjigsaw.privacy.cells import seen_through
-from fedjigsaw.privacy.guard import LEFT_OUT
-from fedjigsaw.privacy.summaries import NOISE, center_noise, count_noise
+from fedjigsaw.messages import LEFT_OUT, NOISE, OWN, QUANTIZATION, Summary
+from fedjigsaw.privacy.summaries import center_noise, count_noise, seen_through
 from fedjigsaw.validation import MAX_MAGNITUDE
 
 MIN_SITES = 4  # of fewer sites, no majority can outvote a liar

@@ -14,8 +14,8 @@ from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import ForgottenSiteWarning, MessageError, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model, Summary
-from fedjigsaw.privacy.guarantee import ROW, SITE, Privacy
-from fedjigsaw.privacy.shared_cells import has_cells
+from fedjigsaw.privacy.dp import ROW, SITE, Privacy
+from fedjigsaw.privacy.summaries import has_cells
 from fedjigsaw.sites.admission import Admission, Loaded, server_method
 from fedjigsaw.sites.compatibility import reorder, rows_in_common, warn_of_copies
 from fedjigsaw.sites.preparation import scale_bounds

@@ -1,6 +1,6 @@
 """What the releases of a data set have spent, and what its limit leaves.
 
-Releases add up by their multipliers (see :mod:`fedjigsaw.privacy.accounting`), whatever epsilon and
+Releases add up by their multipliers (see :mod:`fedjigsaw.privacy.dp`), whatever epsilon and
 delta each of them was stated with. The total is about rows: noise that protects all rows of a site
 (``unit="site"``) protects each of them at least as well, so releases of both units are added.
 """
@@ -12,8 +12,7 @@ from pathlib import Path
 from shlex import quote
 
 from fedjigsaw.errors import BudgetError
-from fedjigsaw.privacy.accounting import composed, epsilon_of, multiplier_for
-from fedjigsaw.privacy.guarantee import ROUNDING, at_most
+from fedjigsaw.privacy.dp import ROUNDING, at_most, composed, epsilon_of, multiplier_for
 
 DEFAULT_DELTA = 1e-6
 MIN_MULTIPLIER = 0.01  # multiplier; less noise promises nothing

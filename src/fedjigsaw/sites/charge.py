@@ -8,7 +8,7 @@ from shlex import quote
 from typing import Protocol, Self
 
 from fedjigsaw.io.regular import stem
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.sites.budget import Account, in_words, round_down
 from fedjigsaw.sites.fingerprints import fingerprint
 from fedjigsaw.sites.ledger import Ledger, default_path

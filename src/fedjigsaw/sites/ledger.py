@@ -28,8 +28,7 @@ from fedjigsaw.errors import (
     unwritable,
 )
 from fedjigsaw.parameters import fraction, one_of, real
-from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.guarantee import MAX_EPSILON, ROW, SITE
+from fedjigsaw.privacy.dp import MAX_EPSILON, ROW, SITE, multiplier_for
 from fedjigsaw.sites.budget import DEFAULT_DELTA, Account, Limit, Release, total
 from fedjigsaw.sites.journal import Journal, Record
 from fedjigsaw.sites.locks import locked
@@ -91,7 +90,7 @@ class Ledger:
     --------
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
-    >>> from fedjigsaw.privacy.accounting import multiplier_for
+    >>> from fedjigsaw.privacy.dp import multiplier_for
     >>> from fedjigsaw.sites.ledger import LEDGER, Ledger
     >>> with TemporaryDirectory() as folder:
     ...     ledger = Ledger(Path(folder) / LEDGER)

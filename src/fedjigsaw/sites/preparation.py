@@ -21,7 +21,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io.readers import as_arrow
 from fedjigsaw.io.regular import stem
 from fedjigsaw.io.tables import Names, Table, open_file, open_table
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.validation import check_name
 
 

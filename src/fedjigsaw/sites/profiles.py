@@ -16,11 +16,15 @@ from fedjigsaw.io.encoded import EncodedReader
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.number.shapes import NOISE, ClusterShapes, knows_noise, label_rows
-from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.privacy.noisy_profiles import Sums, release
-from fedjigsaw.privacy.profiles import guard_distances, guard_profile, with_noise
-from fedjigsaw.privacy.statistics import count_outside
+from fedjigsaw.privacy.dp import Privacy
+from fedjigsaw.privacy.statistics import (
+    Sums,
+    count_outside,
+    guard_distances,
+    guard_profile,
+    release_profile,
+    with_noise,
+)
 from fedjigsaw.sites.charge import Spend
 from fedjigsaw.sites.preparation import Progress, check_clipped, scale
 
@@ -90,8 +94,8 @@ def measure_privately(
         inside = labels != NOISE
         sums.add(labels[inside], part.numbers[inside], part.codes[inside])
     check_clipped(table, n_rows, n_outside)
-    spend(privacy, multiplier_for(privacy.epsilon, privacy.delta))
-    sizes, profile = release(sums, client)
+    spend(privacy, privacy.multiplier())
+    sizes, profile = release_profile(sums, client)
     return Measured(sizes, _distances(profile, file), profile)
 
 

@@ -22,9 +22,8 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import Table
-from fedjigsaw.privacy import features, statistics
-from fedjigsaw.privacy.accounting import multiplier_for
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy import statistics
+from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_contents, check_different, warn_of_copies
 from fedjigsaw.sites.marks import Marks
@@ -136,7 +135,8 @@ def _measure_privately(
     table.check_named()
     table = table.without_blank_rows()
     n_rows, n_outside = 0, 0
-    marks = Marks(None if encoding is None else encoding.schema)
+    schema = None if encoding is None else encoding.schema
+    marks = Marks(schema)
 
     def counted() -> Iterator[Floats]:
         nonlocal n_rows, n_outside
@@ -145,17 +145,12 @@ def _measure_privately(
             n_outside += statistics.count_outside(rows, privacy)
             yield rows
 
-    if encoding is None:
-        sums = statistics.exact_table(counted(), privacy, len(table.columns))
-    else:
-        sums = features.exact_table(counted(), encoding)
+    encoders = statistics.plain(table.columns, privacy) if encoding is None else encoding.encoders
+    sums = statistics.exact_table(counted(), encoders)
     check_clipped(table, n_rows, n_outside)
     marks.warn(table.path)
-    spend(privacy, multiplier_for(privacy.epsilon, privacy.delta))
-    if encoding is None:
-        found = statistics.release(sums, privacy, name, table.columns)
-    else:
-        found = features.release(sums, privacy, name, encoding)
+    spend(privacy, privacy.multiplier())
+    found = statistics.release(sums, privacy, name, encoders, schema)
     return NoisyStats(**vars(found), privacy=privacy)
 
 

@@ -14,11 +14,9 @@ from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
 from fedjigsaw.messages import OWN, SHARED, Broadcast
 from fedjigsaw.methods import DEFAULT, make
-from fedjigsaw.privacy.cells import with_cells
-from fedjigsaw.privacy.far_rows import pulled_in_at, warn_of_far_row
-from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.privacy.summaries import box_of, round_multiplier
+from fedjigsaw.privacy.dp import Privacy
+from fedjigsaw.privacy.guard import Guard, warn_of_far_row
+from fedjigsaw.privacy.summaries import box_of, with_cells
 from fedjigsaw.random import stream
 from fedjigsaw.sites.charge import Spend, free
 from fedjigsaw.sites.compatibility import check_one_round
@@ -142,15 +140,14 @@ def summarize(
     rule = replace(guard, scaled_by=scaler) if privacy is None else NO_GUARD
     if privacy is None and rule.min_cluster_size == 1:
         warn_of_far_row(rows)
-    elif privacy is None:
-        rows = pulled_in_at(name, rows, rule.min_cluster_size)
+    rows = rule.ready(rows, name)
     rule.watch(rows)
     if scaler is not None:
         scaler.scale_in_place(rows)
     if privacy is not None and privacy.cells == OWN:  # by the site's own rows: it stays here
         estimator.settle_privacy(replace(privacy, rows=len(rows)), len(table.columns), 1)
     here = Client(name, rows, estimator, rule, _scaled(privacy, scaler))
-    spend(privacy, None if privacy is None else round_multiplier(privacy, estimator.total_rounds))
+    spend(privacy, None if privacy is None else privacy.multiplier(estimator.total_rounds))
     clustering(len(rows))
     summary = here.answer(broadcast or Broadcast(0, seed))
     if privacy is None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile, NoisyStats, Profile, Score, SummaryFile
-from fedjigsaw.privacy.guarantee import Privacy
+from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.report.page.run import GivenFile, Run
 from fedjigsaw.report.page.view import Absent, Table
 from fedjigsaw.report.page.words import listed, short, size

@@ -144,7 +144,7 @@ def _guard_of(run: Run) -> int:
 
 
 def _about_shares(guard: int) -> str:
-    """Say what the guard does to shares of categories (`fedjigsaw.privacy.profiles`)."""
+    """Say what the guard does to shares of categories (`fedjigsaw.privacy.statistics`)."""
     if guard == 1:
         return ""
     return (
