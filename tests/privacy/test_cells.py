@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Broadcast, Client, Jigsaw, Privacy, Summary, sites
-from fedjigsaw.engine import check_answer
 from fedjigsaw.errors import (
     ClippedRowsWarning,
     MessageError,
@@ -18,6 +17,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.summaries import CellsError, Expected
 from fedjigsaw.robust.received import receive
+from fedjigsaw.sites.regions import check_answer
 
 K, N_SITES = 15, 10
 
