@@ -46,6 +46,7 @@ from fedjigsaw.privacy.far_rows import pulled_in_at
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard, check_counts
 from fedjigsaw.random import stream, streams
+from fedjigsaw.robust import support
 from fedjigsaw.sources import Unread
 from fedjigsaw.threads import one_thread
 
@@ -389,7 +390,8 @@ def aggregate_round(
         if made is not None:
             return made
     with one_thread(), _noting_what_was_sent(method):
-        found = method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
+        rng = stream(broadcast.seed, broadcast.round)
+        found = support.aggregate(method, ordered, broadcast, rng)
     model = _made(found, method, "aggregate")
     sent = next((summary.centers for summary in ordered if len(summary.centers)), None)
     if sent is not None and len(model.centers) and getattr(method, "data_kind", "rows") == "rows":

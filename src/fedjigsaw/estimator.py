@@ -69,6 +69,7 @@ from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.profiles import moments_of_clients
 from fedjigsaw.random import resolve_seed
+from fedjigsaw.robust.influence import SiteFindings
 from fedjigsaw.sources import is_source, unread
 from fedjigsaw.validation import check_data, rows_by_client
 
@@ -77,6 +78,7 @@ ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`
 
 class FederatedClusterer(
     Prediction,
+    SiteFindings,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     ClusterMixin,  # type: ignore[misc]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Broadcast, Client, Jigsaw, Privacy, Summary, sites
+from fedjigsaw._received import receive
 from fedjigsaw.engine import check_answer
 from fedjigsaw.errors import (
     ClippedRowsWarning,
@@ -17,7 +18,6 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.cells import CellsError, Expected
-from fedjigsaw.robust.received import receive
 
 K, N_SITES = 15, 10
 

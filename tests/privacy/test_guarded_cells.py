@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Jigsaw
+from fedjigsaw._received import receive
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import Broadcast, Summary
 from fedjigsaw.privacy.guard import CELLS_ONLY, LEFT_OUT, Guard, merge_small
-from fedjigsaw.robust.received import receive
 
 
 def cells(centers, counts, sse, n_samples=None):

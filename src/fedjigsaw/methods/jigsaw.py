@@ -1,14 +1,13 @@
 """Jigsaw: each client sends centers and counts; the server solves weighted k-means."""
 
-import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedjigsaw._inputs import Options
+from fedjigsaw._received import Received, receive
 from fedjigsaw._regions import sites_of
 from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats, Ints
@@ -35,10 +34,12 @@ from fedjigsaw.kernels.kmeans import (
     squared_distances,
 )
 from fedjigsaw.kernels.nearest import nearest_on_threads
-from fedjigsaw.kernels.solver import improve, solve
-from fedjigsaw.messages import SHARED, TOO_FEW, Broadcast, Model, Summary
-from fedjigsaw.methods._fitted import ClusterFindings
+from fedjigsaw.kernels.solver import solve
+from fedjigsaw.messages import OF_SITES, SHARED, Broadcast, Model, Summary
+from fedjigsaw.methods._fitted import ClusterFindings, site_tensors
+from fedjigsaw.methods._merging import divide, merge_received, merge_tables
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
+from fedjigsaw.methods.feca import server_aggregation
 from fedjigsaw.number.cells import sampled_labels
 from fedjigsaw.number.copies import without_copies
 from fedjigsaw.number.decision import Choice, choose
@@ -64,12 +65,6 @@ from fedjigsaw.privacy.shared_cells import (
 )
 from fedjigsaw.privacy.summaries import NOISE as NOISE_OF_CENTERS
 from fedjigsaw.privacy.summaries import PrivateRound
-from fedjigsaw.robust.influence import influences
-from fedjigsaw.robust.merging import divide, merge_received, merge_tables
-from fedjigsaw.robust.received import Received, final_group_means, receive, without_mixed
-from fedjigsaw.robust.site_reports import PREFIX as SITE_TENSOR
-from fedjigsaw.robust.site_reports import site_tensors, warn_of_sites
-from fedjigsaw.robust.support import Screened, screen, unscreened, with_lone_clusters
 
 DETAIL_WITH_LIARS = 3  # one center for each cluster is too wide to tell what others support
 ROWS_PER_CENTER = 5  # rows that each center beyond k must stand for, as in the default guard
@@ -420,25 +415,18 @@ class Jigsaw(ClusterFindings, LocalSearch):
             return self._from_cells(summaries, rng)
         if broadcast.model is not None:
             return self._step(receive(summaries), broadcast.model)
-        received = receive(summaries, allow_radii=not (self._in_cells or self.liars))
-        if received.radii is not None:  # FeCA's rule
-            return self._model(received, final_group_means(received, int(self.n_clusters)))
+        received = receive(summaries)
+        by_radius = not (self._in_cells or self.liars) and all(
+            s.counts is None and s.radii is not None for s in summaries
+        )
+        _warn_of_missing_counts(summaries, by_radius)
+        if by_radius:  # FeCA's rule
+            radii = np.concatenate([s.radii for s in summaries if s.radii is not None])
+            means = server_aggregation(int(self.n_clusters), received.centers, radii)
+            return self.describe(received, means[coordinate_order(means)])
         self._check_needed(received)
-        clients, rows = [s.client for s in summaries], received.per_site(received.counts)
-        screened = unscreened(received)
-        if self.liars:
-            screened = self._screened(received, clients, int(self.n_clusters))
-        centers, labels, of_k = self._found(screened.used, rng)
-        if not self.liars:  # in the end, and not in the result
-            screened = self._screened(received, clients, len(centers))
-        used, labels, centers, lone_sites = with_lone_clusters(screened, labels, centers)
-        can_protect = not (self._in_cells or self.n_rounds > 1 or received.noise.any())
-        can_protect &= received.has_counts and received.has_sse
-        warn_of_sites(screened, clients, self.liars, can_protect=can_protect)
-        of_sites = {"rows": rows, "notes": screened.notes, "costs": screened.costs}
-        if screened.too_few:
-            of_k = {**of_k, TOO_FEW: np.ones(1)}
-        return self._model(used, centers, labels, of_sites, {**of_k, **lone_sites})
+        centers, labels, of_k = self._found(received, rng)
+        return self.describe(received, centers, labels, of_k)
 
     def _from_cells(self, summaries: Sequence[Summary], rng: np.random.Generator) -> Model:
         """Cluster the sum of all tables of shared cells; what a single client holds is not seen."""
@@ -447,8 +435,8 @@ class Jigsaw(ClusterFindings, LocalSearch):
         noise = float(np.sqrt(sum(s.tensors[CELL_NOISE][0] ** 2 for s in summaries)))
         received = replace(receive([add_up(summaries)]), count_noise=noise, cells=SHARED)
         centers, labels, of_k = self._found(received, rng)
-        model = self._model(received, centers, labels, tensors=of_k)
-        hidden = {n: t for n, t in model.tensors.items() if not n.startswith(SITE_TENSOR)}
+        model = self.describe(received, centers, labels, of_k)
+        hidden = {n: t for n, t in model.tensors.items() if n not in OF_SITES}
         n_sites = sum(len(sites_of(summary)) for summary in summaries)
         hidden["support_clients"] = np.full(len(model.centers), n_sites)
         return replace(model, tensors=hidden)
@@ -465,6 +453,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if any(map(has_cells, summaries)):
             return merge_tables(summaries)
         received = receive(summaries)
+        _warn_of_missing_counts(summaries, by_radius=False)
         if not received.has_counts:
             raise ParameterError(
                 "Centers can be merged only with counts, and some clients sent none. Let "
@@ -492,7 +481,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
     ) -> tuple[Floats, Ints, dict[str, np.ndarray]]:
         """Return centers, the cluster of each local one, and what is known of k and of shapes."""
         if not self._in_cells:
-            return *self._refine(received, self._solve(received, self.n_clusters, rng))[:2], {}
+            return *self._refine(received, self._solve(received, rng))[:2], {}
         if self._shaped:
             choice = self._choose(received, ELONGATED if self.shape == ROUND else self.shape)
             centers, order, found = ClusterShapes.of_choice(choice, self.shape, noise=self.noise)
@@ -525,9 +514,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if broadcast.cells == SHARED:
             check_cells(summary)
             return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CountsWarning)  # `aggregate` warns once for all
-            received = receive([summary])
+        received = receive([summary])
         self._check_needed(received)
         if broadcast.model is not None:
             _check_counts(received)
@@ -541,56 +528,16 @@ class Jigsaw(ClusterFindings, LocalSearch):
             if received.noise.any():
                 raise MessageError(NO_LIARS_IN_NOISE)
 
-    def _screened(self, received: Received, clients: Sequence[str], k: int) -> Screened:
-        """Look for clients that are unlike all others; where numbers are noisy, nobody can tell."""
-        hidden = 2 * np.count_nonzero(received.noise) > len(received.noise)
-        if not self.liars and (hidden or not self.for_reports):
-            return unscreened(received)
-        vouched = np.isin(clients, self._vouched)
-        find = partial(self._solve, k=k, n_tries=0)
-        return screen(received, find, k, liars=self.liars, vouched=vouched)
-
-    def _solve(
-        self,
-        received: Received,
-        k: int,
-        rng: np.random.Generator | None = None,
-        n_tries: int | None = None,
-    ) -> Floats:
-        """Find centers; for a check, with random numbers of their own."""
+    def _solve(self, received: Received, rng: np.random.Generator) -> Floats:
         return solve(
             received.centers,
             received.weights,
-            k,
-            rng=np.random.default_rng(0) if rng is None else rng,
+            int(self.n_clusters),
+            rng=rng,
             max_iter=self.max_iter,
-            n_tries=self.patience if n_tries is None else n_tries,
+            n_tries=self.patience,
             backend=self.backend,
         ).centers
-
-    def influences(self, summaries: Sequence[Summary], model: Model) -> Floats | None:
-        """Return the influence of each client on the others; None where noise or rounds hide it."""
-        if model.n_lone or self.n_rounds > 1 or any(map(has_cells, summaries)):
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CountsWarning)
-            received = receive(summaries)
-        centers = model.centers
-        if self._in_cells:  # means of a mixture, not of k-means: compare like with like
-            centers = self._refound(received, centers)
-        return influences(received, centers, self._refound)
-
-    def _refound(self, received: Received, centers: Floats) -> Floats:
-        # clusters that were found as a mixture stay those clusters: no moves to other optima
-        n_tries = 0 if self.n_clusters == "auto" else 10
-        return improve(
-            received.centers,
-            received.weights,
-            centers,
-            max_iter=self.max_iter,
-            n_tries=n_tries,
-            backend=self.backend,
-        )
 
     def _refine(
         self, received: Received, centers: Floats, *, settle: bool = True
@@ -611,7 +558,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         return nearest_on_threads(received.centers, centers, self.backend)
 
     def _choose(self, received: Received, shape: str = ROUND) -> Choice:
-        weighed = without_mixed(received).weighed()
+        weighed = received.without_mixed().weighed()
         sse = weighed.sse
         if weighed.noise.any():  # noise makes some sums zero, and nothing is as narrow as that
             sse = weighed.counts * (sse.sum() / weighed.counts.sum())
@@ -635,25 +582,24 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """
         _check_counts(received)
         centers, labels = lloyd_step(received.centers, received.counts, model.centers)
-        of_sites = {
-            name: model.tensors[SITE_TENSOR + name]
-            for name in ("notes", "costs")
-            if model.tensors.get(SITE_TENSOR + name, labels).shape == (received.n_sites,)
-        }
         of_k = {name: t for name, t in model.tensors.items() if name in K_TENSORS}
-        return self._model(received, centers, labels, of_sites, of_k)
+        return self.describe(received, centers, labels, of_k)
 
-    def _model(
+    def describe(
         self,
         received: Received,
         centers: Floats,
         labels: Ints | None = None,
-        of_sites: Mapping[str, np.ndarray] | None = None,
         tensors: Mapping[str, np.ndarray] | None = None,
     ) -> Model:
-        """Make the model: the centers, and what is known about each, and about each client."""
+        """Make the model: centers, and what is known about each cluster and each client.
+
+        Parameters
+        ----------
+        labels : the cluster of each local one; None is that of the nearest center.
+        tensors : further tensors of the model.
+        """
         if labels is None:
-            centers = centers[coordinate_order(centers)]
             labels = self._nearest(received, centers)
         k, inside = len(centers), labels != NOISE
         if not inside.all():  # rows of no cluster count for the objective only
@@ -672,7 +618,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             support_spread=spread,
             objective=np.array([sse.sum() + costs[~inside].sum()]),
             skew=np.array([mutual_information(table)]),
-            **site_tensors({"rows": received.per_site(received.counts), **(of_sites or {})}, table),
+            **site_tensors(received.per_site(received.counts), table),
             **({} if received.has_counts else {"guessed_counts": np.ones(1)}),
             **(tensors or {}),
         )
@@ -709,6 +655,21 @@ def _warn_of_empty(labels: Ints, k: int) -> None:
             "others are likelier everywhere. Ask for fewer clusters, or for round ones.",
             FewerClustersWarning,
         )
+
+
+def _warn_of_missing_counts(summaries: Sequence[Summary], by_radius: bool) -> None:
+    without = [summary.client for summary in summaries if summary.counts is None]
+    if not without:
+        return
+    who = f"{len(without)} of {len(summaries)} clients sent no counts ({quote_names(without, 5)})"
+    what = (
+        "centers are grouped by their radii, as FeCA does"
+        if by_radius
+        else "each of its centers gets an equal share of its rows"
+        if len(without) == 1
+        else "each of their centers gets an equal share of the client's rows"
+    )
+    warn(f"{who}; {what}.", CountsWarning)
 
 
 def _check_sums(received: Received) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from fedjigsaw._received import Received
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import partition_of
@@ -13,7 +14,6 @@ from fedjigsaw.number.grain import GRAIN
 from fedjigsaw.privacy.guard import LEFT_OUT
 from fedjigsaw.privacy.shared_cells import CELL_NOISE, CELLS, check_same_cells
 from fedjigsaw.privacy.summaries import NOISE, count_noise
-from fedjigsaw.robust.received import Received
 
 
 def merge_received(received: Received, labels: Ints, summaries: Sequence[Summary]) -> Summary:
@@ -29,7 +29,7 @@ def merge_received(received: Received, labels: Ints, summaries: Sequence[Summary
 
     Examples
     --------
-    >>> from fedjigsaw.robust.received import receive
+    >>> from fedjigsaw._received import receive
     >>> a = Summary(4, [[0.0], [4.0]], counts=[1, 3], sse=[0.0, 6.0])
     >>> merged = merge_received(receive([a]), np.zeros(2, dtype=np.int64), [a])
     >>> merged.centers.tolist(), merged.counts.tolist(), merged.sse.tolist()
@@ -79,7 +79,7 @@ def divide(
 
     Examples
     --------
-    >>> from fedjigsaw.robust.received import receive
+    >>> from fedjigsaw._received import receive
     >>> a = Summary(5, [[0.0], [1.0], [4.0], [9.0], [8.0]], counts=[1, 1, 1, 1, 1])
     >>> rng = np.random.default_rng(0)
     >>> divide(receive([a]), np.array([0, 0, 0, 1, 1]), 4, rng=rng, max_iter=300).tolist()
