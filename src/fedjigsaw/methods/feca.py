@@ -26,7 +26,6 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import FewerClustersWarning, MessageError, invalid, warn
-from fedjigsaw.estimator import ASSIGN
 from fedjigsaw.kernels.kmeans import Solution, nearest_centers
 from fedjigsaw.kernels.local_solutions import (
     distances_within,
@@ -38,7 +37,7 @@ from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._fitted import site_tensors
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
-from fedjigsaw.parameters import Rule, boolean, integer, one_of, real, seed_source
+from fedjigsaw.parameters import Rule, boolean, one_of
 
 MANY = 10_000  # centers of all clients, beyond which the fast twins of the algorithms run
 MAX_CENTERS = 5_000  # of a client that is not trusted: they are compared pair by pair
@@ -275,15 +274,8 @@ class FeCA(LocalSearch):
     takes_sparse: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ("radii",)
     rules: ClassVar[Mapping[str, Rule]] = {
-        "n_clusters": integer(1),
-        "n_local_clusters": integer(1, or_none=True),
-        "n_init": integer(1),
         "refine": boolean(),
         "radius": one_of("empirical", "theoretical"),
-        "max_iter": integer(1),
-        "tol": real(0),
-        "assign": ASSIGN,
-        "random_state": seed_source(),
     }
 
     def __init__(

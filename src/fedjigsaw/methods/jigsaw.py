@@ -49,7 +49,7 @@ from fedjigsaw.number.local_cells import find_cells
 from fedjigsaw.number.shapes import NOISE, ClusterShapes
 from fedjigsaw.number.shaping import ELONGATED, ROUND, SHAPES
 from fedjigsaw.number.sizes import n_cells, sends_cells
-from fedjigsaw.parameters import Rule, boolean, integer, names, one_of, real, seed_source
+from fedjigsaw.parameters import Rule, boolean, integer, names, one_of
 from fedjigsaw.privacy.cells import Expected, with_cells
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import CELLS_ONLY, LEFT_OUT
@@ -214,20 +214,15 @@ class Jigsaw(ClusterFindings, LocalSearch):
     )
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1, or_word="auto"),
-        "n_local_clusters": integer(1, or_none=True),
         "detail": integer(1, or_none=True),
         "max_clusters": integer(1, or_none=True),
-        "n_init": integer(1),
         "n_rounds": integer(1),
-        "max_iter": integer(1),
-        "tol": real(0),
         "patience": integer(0, or_none=True),
         "liars": integer(0),
         "vouch": names(),
         "shape": one_of(*SHAPES),
         "noise": boolean(),
         "assign": one_of("nearest", "local", "auto"),
-        "random_state": seed_source(),
     }
 
     def __init__(
