@@ -1,12 +1,12 @@
 """Merge the summaries of a region's sites into one summary with fewer centers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from fedjigsaw._received import Received
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import partition_of
 from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Summary
@@ -59,13 +59,7 @@ def merge_received(received: Received, labels: Ints, summaries: Sequence[Summary
 
 
 def divide(
-    received: Received,
-    clusters: Ints,
-    n_parts: int,
-    *,
-    rng: np.random.Generator,
-    max_iter: int,
-    backend: Backend | None = None,
+    received: Received, clusters: Ints, n_parts: int, *, rng: np.random.Generator, **options: Any
 ) -> Ints:
     """Divide each cluster of local ones into parts by weighted k-means; return the part of each.
 
@@ -75,7 +69,7 @@ def divide(
     ----------
     clusters : shape (n,), the cluster of each local one.
     n_parts : most parts in all, at least as many as clusters.
-    max_iter, backend : those of :func:`~fedjigsaw.kernels.solver.solve`.
+    options : those of :func:`~fedjigsaw.kernels.solver.solve`.
 
     Examples
     --------
@@ -90,16 +84,8 @@ def divide(
     for i, name in enumerate(names):
         own = np.flatnonzero(clusters == name)
         quota = n_parts // len(names) + (i < n_parts % len(names))
-        weights = received.weights[own]
-        found = solve(
-            received.centers[own],
-            weights,
-            quota,
-            rng=rng,
-            max_iter=max_iter,
-            n_tries=0,
-            backend=backend,
-        )
+        weighted = received.centers[own], received.weights[own]
+        found = solve(*weighted, quota, rng=rng, n_tries=0, **options)
         labels[own] = n_found + found.labels
         n_found += len(found.centers)
     return labels
@@ -143,9 +129,9 @@ def _of_cells(
 ) -> dict[str, np.ndarray]:
     """Return what is known besides, where the number of clusters is to be found."""
     tensors: dict[str, np.ndarray] = {}
-    told = [summary.tensors[GRAIN] for summary in summaries if GRAIN in summary.tensors]
-    if told:
-        columns = [column[column >= 0] for column in np.array(told, dtype=np.float64).T]
+    sent = [summary.tensors[GRAIN] for summary in summaries if GRAIN in summary.tensors]
+    if sent:
+        columns = [column[column >= 0] for column in np.array(sent, dtype=np.float64).T]
         enough = [2 * len(known) >= len(summaries) for known in columns]
         grain = [np.median(c) if e else -1.0 for c, e in zip(columns, enough, strict=True)]
         tensors[GRAIN] = np.array(grain)

@@ -269,7 +269,6 @@ class Jigsaw(ClusterFindings, LocalSearch):
                 "clusters in the last one.",
                 parameter="assign",
             )
-
         if self._shaped and self.n_rounds > 1:
             raise ParameterError(
                 "shape and noise require n_rounds=1: further rounds move the centers of round "
@@ -291,6 +290,11 @@ class Jigsaw(ClusterFindings, LocalSearch):
     def _in_cells(self) -> bool:
         """Whether clients send cells, from which mixtures are fitted."""
         return sends_cells(vars(self))
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Options of everything that iterates at the server."""
+        return {"max_iter": self.max_iter, "backend": self.backend}
 
     @property
     def _vouched(self) -> list[str]:
@@ -318,14 +322,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """Return local clusters or cells; in later rounds, the rows in the model's clusters."""
         model = broadcasts[0].model
         if model is not None:
-            nearest = [
-                nearest_centers(problem.X, model.centers, backend=self.backend)[0]
-                for problem in problems
-            ]
-            return [
-                partition_of(problem.X, labels, problem.weights)
-                for problem, labels in zip(problems, nearest, strict=True)
-            ]
+            centers, backend = model.centers, self.backend
+            nearest = [nearest_centers(p.X, centers, backend=backend)[0] for p in problems]
+            return [partition_of(p.X, n, p.weights) for p, n in zip(problems, nearest, strict=True)]
         if self._in_cells:
             if self.n_local_clusters is None:
                 problems = [without_copies(problem) for problem in problems]
@@ -456,7 +455,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
                 parameter="counts",
             )
         if self._in_cells:
-            _check_sums(received)
+            self._check_needed(received)
         if len(received.centers) <= n_centers:
             labels = np.arange(len(received.centers))
         elif self._in_cells:
@@ -467,8 +466,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         else:
             rng = np.random.default_rng(0)
             clusters = self._found(received, rng)[1]
-            options: dict[str, Any] = {"max_iter": self.max_iter, "backend": self.backend}
-            labels = divide(received, clusters, n_centers, rng=rng, **options)
+            labels = divide(received, clusters, n_centers, rng=rng, **self._options)
         return merge_received(received, labels, summaries)
 
     def _found(
@@ -476,12 +474,15 @@ class Jigsaw(ClusterFindings, LocalSearch):
     ) -> tuple[Floats, Ints, dict[str, np.ndarray]]:
         """Return centers, the cluster of each local one, and what is known of k and of shapes."""
         if not self._in_cells:
-            return *self._refine(received, self._solve(received, rng))[:2], {}
+            k, n_tries = int(self.n_clusters), self.patience
+            weighted = received.centers, received.weights
+            found = solve(*weighted, k, rng=rng, n_tries=n_tries, **self._options)
+            return *self._refine(received, found.centers)[:2], {}
         if self._shaped:
             choice = self._choose(received, ELONGATED if self.shape == ROUND else self.shape)
-            centers, order, found = ClusterShapes.of_choice(choice, self.shape, noise=self.noise)
-            shapes = found.tensors()
-            labels = found.label(received.centers, self._nearest(received, centers))
+            centers, order, shape = ClusterShapes.of_choice(choice, self.shape, noise=self.noise)
+            shapes = shape.tensors()
+            labels = shape.label(received.centers, self._nearest(received, centers))
         else:
             choice, shapes = self._choose(received), {}
             settle = not choice.elongated  # k-means would cut long clusters across
@@ -509,44 +510,32 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if broadcast.cells == SHARED:
             check_cells(summary)
             return
-        received = receive([summary])
-        self._check_needed(received)
-        if broadcast.model is not None:
-            _check_counts(received)
+        self._check_needed(receive([summary]), several_rounds=broadcast.model is not None)
 
-    def _check_needed(self, received: Received) -> None:
-        """Raise a MessageError if a client sent less than "auto" or `liars` need."""
-        if self._in_cells or self.liars:
-            _check_sums(received)
-        if self.liars:
-            _check_counts(received)
-            if received.noise.any():
-                raise MessageError(NO_LIARS_IN_NOISE)
-
-    def _solve(self, received: Received, rng: np.random.Generator) -> Floats:
-        return solve(
-            received.centers,
-            received.weights,
-            int(self.n_clusters),
-            rng=rng,
-            max_iter=self.max_iter,
-            n_tries=self.patience,
-            backend=self.backend,
-        ).centers
+    def _check_needed(self, received: Received, *, several_rounds: bool = False) -> None:
+        """Raise a MessageError if a client sent less than "auto", `liars` or rounds need."""
+        if (self._in_cells or self.liars) and not received.has_sse:
+            raise MessageError(
+                "An automatic number of clusters and liars need the summed squared distances of "
+                "every client, and some sent none. Give the number of clusters, without liars.",
+                parameter="n_clusters",
+            )
+        if (self.liars or several_rounds) and not received.has_counts:
+            raise MessageError(
+                "Jigsaw with several rounds or liars needs counts from every client. Let the guard "
+                "send counts, exact or rounded, or use neither of them.",
+                parameter="counts",
+            )
+        if self.liars and received.noise.any():
+            raise MessageError(NO_LIARS_IN_NOISE)
 
     def _refine(
         self, received: Received, centers: Floats, *, settle: bool = True
     ) -> tuple[Floats, Ints, Ints]:
-        weighed = received.weighed()
-        return refine(
-            weighed.centers,
-            weighed.counts,
-            weighed.sse,
-            centers,
-            settle=settle,
-            max_iter=self.max_iter,
-            backend=self.backend,
-        )
+        """Treat local clusters as Gaussians: return centers, labels, and the order of centers."""
+        all_of = received.weighed()
+        parts = all_of.centers, all_of.counts, all_of.sse
+        return refine(*parts, centers, settle=settle, **self._options)
 
     def _nearest(self, received: Received, centers: Floats) -> Ints:
         """Return which center is nearest to each received one."""
@@ -575,7 +564,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         The mean of rows that are all nearest to one center is itself nearest to it, since cells are
         convex. So answers need not name their cluster.
         """
-        _check_counts(received)
+        self._check_needed(received, several_rounds=True)
         centers, labels = lloyd_step(received.centers, received.counts, model.centers)
         of_k = {name: t for name, t in model.tensors.items() if name in K_TENSORS}
         return self.describe(received, centers, labels, of_k)
@@ -657,29 +646,7 @@ def _warn_of_missing_counts(summaries: Sequence[Summary], by_radius: bool) -> No
     if not without:
         return
     who = f"{len(without)} of {len(summaries)} clients sent no counts ({quote_names(without, 5)})"
-    what = (
-        "centers are grouped by their radii, as FeCA does"
-        if by_radius
-        else "each of its centers gets an equal share of its rows"
-        if len(without) == 1
-        else "each of their centers gets an equal share of the client's rows"
-    )
+    what = "each center of a client gets an equal share of its rows"
+    if by_radius:
+        what = "centers are grouped by their radii, as FeCA does"
     warn(f"{who}; {what}.", CountsWarning)
-
-
-def _check_sums(received: Received) -> None:
-    if not received.has_sse:
-        raise MessageError(
-            "An automatic number of clusters and liars need the summed squared distances of every "
-            "client, and some sent none. Give the number of clusters, without liars.",
-            parameter="n_clusters",
-        )
-
-
-def _check_counts(received: Received) -> None:
-    if not received.has_counts:
-        raise MessageError(
-            "Jigsaw with several rounds or liars needs counts from every client. Let the guard "
-            "send counts, exact or rounded, or use neither of them.",
-            parameter="counts",
-        )

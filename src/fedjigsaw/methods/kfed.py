@@ -74,12 +74,7 @@ class KFed(LocalSearch):
     sends: ClassVar[tuple[str, ...]] = ()
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_local_clusters": Rule(
-            "an integer >= 1, a dict of such by client, or None",
-            lambda value: (
-                value is None
-                or (isinstance(value, dict) and all(map(_is_count, value.values())))
-                or _is_count(value)
-            ),
+            "an integer >= 1, a dict of such by client, or None", lambda value: _is_allowed(value)
         ),
     }
 
@@ -111,21 +106,17 @@ class KFed(LocalSearch):
         self, problems: Sequence[Problem], broadcasts: Sequence[Broadcast]
     ) -> list[Solution]:
         """Return the k' local clusters of each client."""
-        if isinstance(self.n_local_clusters, dict):
-            problems = [
-                problem._replace(n_clusters=self._own_k(self.n_local_clusters, broadcast.client))
-                for problem, broadcast in zip(problems, broadcasts, strict=True)
-            ]
+        if isinstance(own := self.n_local_clusters, dict):
+            missing = [b.client for b in broadcasts if b.client not in own]
+            if missing:
+                raise ParameterError(
+                    f"n_local_clusters of KFed has no entry for client {missing[0]!r}. "
+                    "Give one for every client."
+                )
+            numbers = [own[broadcast.client] for broadcast in broadcasts]
+            problems = [p._replace(n_clusters=k) for p, k in zip(problems, numbers, strict=True)]
         options: dict[str, Any] = {name: getattr(self, name) for name in ("n_init", "max_iter")}
         return cluster_many(problems, tol=self.tol, backend=self.backend, **options)
-
-    def _own_k(self, numbers: dict[str, int], client: str) -> int:
-        if client not in numbers:
-            raise ParameterError(
-                f"n_local_clusters of KFed has no entry for client {client!r}. "
-                "Give one for every client."
-            )
-        return numbers[client]
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
@@ -139,8 +130,9 @@ class KFed(LocalSearch):
         return self.make_model(means, chosen=chosen)
 
 
-def _is_count(value: object) -> bool:
-    return is_integer(value) and int(value) >= 1  # type: ignore[call-overload]
+def _is_allowed(value: Any) -> bool:
+    numbers = value.values() if isinstance(value, dict) else [value]
+    return value is None or all(is_integer(k) and k >= 1 for k in numbers)
 
 
 def farthest_first(candidates: Floats, start: Floats, n: int) -> Floats:

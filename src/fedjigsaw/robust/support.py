@@ -106,31 +106,29 @@ def aggregate(
 
     Without `liars` everything passes, and the centers have the bits that the method alone gives.
     """
+    earlier = broadcast.model
+    model: Model
     takes_part = hasattr(method, "liars") and hasattr(method, "describe")
-    if not takes_part or any(map(has_cells, summaries)):
-        model: Model = method.aggregate(summaries, broadcast, rng)
+    takes_part = takes_part and not any(map(has_cells, summaries))
+    if not takes_part or earlier is not None or not (method.liars or method.for_reports):
+        model = method.aggregate(summaries, broadcast, rng)
+        if takes_part and earlier is not None:
+            noted = {n: t for n, t in earlier.tensors.items() if n in ("site_notes", "site_costs")}
+            kept = {n: t for n, t in noted.items() if len(t) == len(summaries)}
+            model = replace(model, tensors={**model.tensors, **kept})
         return model
-    if broadcast.model is not None:
-        model = method.aggregate(summaries, broadcast, rng)
-        noted = {name: broadcast.model.tensors.get(name) for name in ("site_notes", "site_costs")}
-        kept = {n: t for n, t in noted.items() if t is not None and len(t) == len(summaries)}
-        return replace(model, tensors={**model.tensors, **kept})
-    if not method.liars:
-        model = method.aggregate(summaries, broadcast, rng)
-        if not method.for_reports:
-            return model
-        received = receive(summaries)
-        if 2 * np.count_nonzero(received.noise) > len(received.noise):  # it hides who is strange
+    received = receive(summaries)
+    noisy = np.count_nonzero(received.noise)
+    if method.liars and received.has_counts and received.has_sse and not noisy:
+        found = screen(method, received, summaries, int(method.n_clusters))
+        model = method.aggregate(found.passed(summaries), broadcast, rng)
+        model = _with_lone_clusters(method, found, model)
+    else:
+        model = method.aggregate(summaries, broadcast, rng)  # with liars, it refuses these
+        if 2 * noisy > len(received.noise):  # noise hides who is strange
             return model
         found = screen(method, received, summaries, len(model.centers))
-        return _noted(method, found, summaries, model)
-    received = receive(summaries)
-    if not (received.has_counts and received.has_sse) or received.noise.any():
-        model = method.aggregate(summaries, broadcast, rng)  # which refuses them
-        return model
-    found = screen(method, received, summaries, int(method.n_clusters))
-    model = method.aggregate(found.passed(summaries), broadcast, rng)
-    return _noted(method, found, summaries, _with_lone_clusters(method, found, model))
+    return _noted(method, found, summaries, model)
 
 
 def screen(method: Any, received: Received, summaries: Sequence[Summary], k: int) -> Screened:
