@@ -12,7 +12,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.solver import improve
-from fedjigsaw.messages import LONE_SITES, MAX_RATIO, Model, Summary
+from fedjigsaw.messages import LONE_SITES, MAX_RATIO, OF_SITES, Model, Summary
 from fedjigsaw.number.sizes import sends_cells
 from fedjigsaw.privacy.shared_cells import has_cells
 
@@ -104,23 +104,18 @@ def site_reports(model: Model, clients: Sequence[str]) -> list[SiteReport] | Non
     ----------
     clients : names, in the order in which their summaries were aggregated.
     """
-    names = ("rows", "clusters", "alone", "notes", "costs", "influence")
-    given = {name: model.tensors.get(f"{PREFIX}{name}") for name in names}
-    found = {name: tensor.tolist() for name, tensor in given.items() if tensor is not None}
-    if not set(names[:4]) <= set(found) or len(found["rows"]) != len(clients):
+    found: dict[str, Any] = {
+        name.removeprefix(PREFIX): model.tensors[name].tolist()
+        for name in OF_SITES
+        if name in model.tensors
+    }
+    columns = [found.get(name) for name in ("rows", "clusters", "alone")]
+    n = len(clients)
+    if None in columns or "notes" not in found or len(found["rows"]) != n:
         return None
-    costs = found.get("costs", [0.0] * len(clients))
-    return [
-        SiteReport(
-            client,
-            int(found["rows"][i]),
-            int(found["clusters"][i]),
-            int(found["alone"][i]),
-            float(found["influence"][i]) if "influence" in found else None,
-            reason_of(int(found["notes"][i]), float(costs[i])),
-        )
-        for i, client in enumerate(clients)
-    ]
+    reasons = map(reason_of, found["notes"], found.get("costs", [0.0] * n))
+    rows = zip(clients, *columns, found.get("influence", [None] * n), reasons, strict=True)
+    return [SiteReport(*values) for values in rows]
 
 
 def lone_clients(model: Model, clients: Sequence[str]) -> list[str]:
@@ -164,7 +159,7 @@ def influences(method: Any, received: Received, centers: Floats) -> Floats:
     if len(received.centers) > EXACT_CENTERS or received.n_sites > EXACT_SITES:
         return _estimated(received, centers)
     found = np.ones(received.n_sites)
-    for site in range(received.n_sites):
+    for site in range(len(found)):
         others = received.select(received.owners != site)
         # where all rows lie at centers, the smallest difference would be an endless ratio
         mean = np.average(others.centers, axis=0, weights=others.counts)[None]

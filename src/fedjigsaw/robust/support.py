@@ -313,7 +313,10 @@ def _supported(received: Received, reach: Floats, n_others: int, of: Flags | Non
             squared += norms[others]
             near = squared <= (reach[rows] ** 2 - norms[rows])[:, None]
         near &= owners[rows, None] != owners[others]
-        found[part] = np.logical_or.reduceat(near, starts, axis=1).sum(axis=1) >= n_others
+        if n_others == 1:  # any one: ten times as fast as by site
+            found[part] = near.any(axis=1)
+        else:
+            found[part] = np.logical_or.reduceat(near, starts, axis=1).sum(axis=1) >= n_others
     return found
 
 
