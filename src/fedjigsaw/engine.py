@@ -46,7 +46,6 @@ from fedjigsaw.privacy.far_rows import pulled_in_at
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard, check_counts
 from fedjigsaw.random import stream, streams
-from fedjigsaw.robust import support
 from fedjigsaw.sources import Unread
 from fedjigsaw.threads import one_thread
 
@@ -384,6 +383,8 @@ def aggregate_round(
     Regions are taken apart into their sites. The model of a region that is alone, and that merged
     the summaries of its sites, is the one that it made of them.
     """
+    from fedjigsaw.robust import support  # it needs what clusters
+
     ordered = unpacked(summaries)
     if any(map(is_region, ordered)):
         made = own_model(ordered, method.method, method.configuration())

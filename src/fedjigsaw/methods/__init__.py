@@ -244,7 +244,7 @@ def find_for_rows(method: str | type[Any] | Any) -> Entry:
             f"{METHODS[method].label} learns from {data_kind(method)}, not from rows of a table. "
             f"For those, use one of {', '.join(CLUSTERERS)}."
         )
-    cls = method if isinstance(method, type) else type(method)
+    cls: Any = method if isinstance(method, type) else type(method)
     if problem := why_no_method(cls):
         raise ParameterError(f"Cannot run this: {problem}.")
     for entry in (*METHODS.values(), *_registered.values()):

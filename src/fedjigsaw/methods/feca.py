@@ -156,10 +156,13 @@ def server_aggregation(k: int, C: Floats, R: Floats) -> Floats:
     The center :math:`c_i` with the largest radius forms a group with all centers within
     :math:`r_i` of it; the group is taken out, and so on until no center is left.
 
-    Differences from the paper, which leaves ties open: of equal radii, the center comes first whose
-    coordinates are smaller, so that the order of clients does not matter. Of groups of one size,
-    that of the larger radius comes first. If there are fewer than k groups, all are returned. A
-    warning says if groups were chosen among single centers of radius 0, which no number ranks.
+    Differences from the paper:
+
+    - A center is picked among those that are left. The paper does not say that the others leave R.
+    - Of equal radii, the center comes first whose coordinates are smaller, so that the order of
+      clients does not matter. Of groups of one size, that of the larger radius comes first.
+    - If there are fewer than k groups, all are returned.
+    - A warning says if groups were chosen among single centers of radius 0, which no number ranks.
 
     Examples
     --------

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw._received import Received, receive
 from fedjigsaw._typing import Floats
@@ -67,20 +66,21 @@ class SiteFindings:
     @property
     def sites_(self) -> list[SiteReport]:
         """What is known about each client: rows, clusters, influence, and what is strange."""
-        check_is_fitted(self)
-        model = self.model_
+        clients, model = self._clients, self.model_
         if self._file is None:
             model = with_influences(self, self.summaries_, model)
-        return site_reports(model, self._clients) or []
+        return site_reports(model, clients) or []
 
     @property
     def lone_clients_(self) -> list[str]:
         """The client of each lone cluster, which it alone claims."""
-        check_is_fitted(self)
-        return lone_clients(self.model_, self._clients)
+        return lone_clients(clients=self._clients, model=self.model_)
 
     @property
     def _clients(self) -> list[str]:
+        from sklearn.utils.validation import check_is_fitted  # not for who reads reports only
+
+        check_is_fitted(self)
         if self._file is not None:
             return list(self._file.clients)
         return [summary.client for summary in self.summaries_]
@@ -109,9 +109,9 @@ def site_reports(model: Model, clients: Sequence[str]) -> list[SiteReport] | Non
         for name in OF_SITES
         if name in model.tensors
     }
-    columns = [found.get(name) for name in ("rows", "clusters", "alone")]
+    columns = [found.get(name, []) for name in ("rows", "clusters", "alone")]
     n = len(clients)
-    if None in columns or "notes" not in found or len(found["rows"]) != n:
+    if {len(column) for column in columns} != {n} or "notes" not in found:
         return None
     reasons = map(reason_of, found["notes"], found.get("costs", [0.0] * n))
     rows = zip(clients, *columns, found.get("influence", [None] * n), reasons, strict=True)
