@@ -350,7 +350,9 @@ class TestMissingCounts:
         ]  # fmt: skip
 
     def test_some_are_spread_evenly_and_it_is_said(self):
-        with pytest.warns(CountsWarning, match=r"1 of 2 clients sent no counts \('1'\); each center"):
+        with pytest.warns(
+            CountsWarning, match=r"1 of 2 clients sent no counts \('1'\); each center"
+        ):
             aggregate(Jigsaw(2), *self.summaries(True, False))
         received = receive(self.summaries(True, False))
         assert received.counts.tolist() == [15, 5, 10, 10]
