@@ -13,7 +13,6 @@ from fedjigsaw import FeCA, Jigsaw, KFed
 from fedjigsaw._typing import Floats
 from fedjigsaw.datasets import gaussian_grid
 from fedjigsaw.kernels.kmeans import Problem, kmeans, kmeans_many
-from fedjigsaw.robust.support import unscreened
 from fedjigsaw.threads import available_threads, one_thread
 from measuring import (
     Row,
@@ -28,7 +27,7 @@ from measuring import (
 )
 
 METHODS: dict[str, Any] = {"jigsaw": Jigsaw, "feca": FeCA, "kfed": KFed}
-SCREEN = "fedjigsaw.methods.jigsaw.screen"  # what looks at sites
+SCREEN = "fedjigsaw.robust.support.aggregate"  # what looks at sites
 
 
 def overhead(n_clients: int = 1000, n_rows: int = 500, k: int = 15) -> Iterator[Row]:
@@ -135,7 +134,7 @@ def sites(
             Jigsaw(12, random_state=0, **options).fit(X, clients=clients)
 
         def pass_through(fit: Callable[..., None] = fit) -> None:
-            with patch(SCREEN, lambda received, *args, **options: unscreened(received)):
+            with patch(SCREEN, lambda method, *args: method.aggregate(*args)):
                 fit()
 
         works: dict[str, Callable[[], None]] = {

@@ -22,6 +22,7 @@ from fedjigsaw import Broadcast, Jigsaw, Summary, partition
 from fedjigsaw.datasets import load
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.report.provenance import provenance
+from fedjigsaw.robust.support import aggregate
 from reproduction.studies import MISSING, RESULTS, Floats, Row, line, markdown, read
 
 SSETS = ("s1", "s3")
@@ -135,7 +136,7 @@ def _summary(method: Jigsaw, rows: Floats, site: int, seed: int) -> Summary:
 def _model(method: Jigsaw, sent: Sequence[Summary]) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return method.aggregate(sent, Broadcast(0, 0), np.random.default_rng(0))
+        return aggregate(method, sent, Broadcast(0, 0), np.random.default_rng(0))
 
 
 def _inertia(sites: Sequence[Floats], centers: Floats) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from fedjigsaw import Jigsaw
 from fedjigsaw._typing import Floats
 from fedjigsaw.engine import aggregate_round
-from fedjigsaw.kernels.grouping import group_by_radius
+from fedjigsaw.kernels.local_solutions import group_by_radius
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.threads import one_thread
 from measuring import (

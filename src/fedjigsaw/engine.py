@@ -567,11 +567,14 @@ def aggregate_round(
     method: FederatedMethod, summaries: Sequence[Summary], broadcast: Broadcast
 ) -> Model:
     """Run the server's half of a round. Summaries are aggregated in the order of client names."""
+    from fedjigsaw.robust import support  # it needs what clusters
+
     name = f"{type(method).__name__}.aggregate"
     ordered = sorted(check_received(summaries, name), key=lambda summary: summary.client)
     with one_thread():
+        rng = stream(broadcast.seed, broadcast.round)
         try:
-            found = method.aggregate(ordered, broadcast, stream(broadcast.seed, broadcast.round))
+            found = support.aggregate(method, ordered, broadcast, rng)
         except FedJigsawError:
             raise
         except (AttributeError, KeyError, TypeError, ValueError) as error:

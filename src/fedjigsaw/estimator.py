@@ -70,6 +70,7 @@ from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.privacy.guard import Guard, warn_of_far_row
 from fedjigsaw.privacy.statistics import moments_of_clients
 from fedjigsaw.random import resolve_seed
+from fedjigsaw.robust.influence import SiteFindings
 from fedjigsaw.sources import is_source, unread
 from fedjigsaw.validation import (
     MAX_SAMPLES,
@@ -97,6 +98,7 @@ class Options(NamedTuple):
 
 class FederatedClusterer(
     FederatedMethod,
+    SiteFindings,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     ClusterMixin,  # type: ignore[misc]

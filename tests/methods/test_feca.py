@@ -7,8 +7,16 @@ from sklearn.cluster import KMeans
 
 from fedjigsaw import Client, FeCA, FewerClustersWarning, Summary, metrics
 from fedjigsaw.errors import MessageError
-from fedjigsaw.kernels.kmeans import partition_of
+from fedjigsaw.kernels.kmeans import Solution, partition_of
 from fedjigsaw.messages import Broadcast
+from fedjigsaw.methods import feca
+from fedjigsaw.methods.feca import (
+    client_update,
+    groups_within_radii,
+    radius_assign,
+    radius_assign_theoretical,
+)
+from strategies import centers_and_radii
 
 
 def sort_rows(a):
@@ -123,6 +131,165 @@ class TestByHand:
             for refine in (True, False)
         }
         assert sent == {True: [-0.75, 0.75], False: [-0.75, 0.75, 15.0]}
+
+
+def local_of(centers, extents):
+    """A local solution of which only centers and extents matter."""
+    k = len(centers)
+    one = np.ones(k)
+    return Solution(np.array(centers), np.arange(k), one, one, np.array(extents))
+
+
+class TestClientUpdate:
+    """Algorithm 2."""
+
+    def line(self, *groups):
+        X = np.concatenate([np.array(g, dtype=float) for g in groups])[:, None]
+        labels = np.repeat(np.arange(len(groups)), list(map(len, groups)))
+        kept = client_update(partition_of(X, labels))
+        stays = kept.labels >= 0
+        return np.unique(labels[stays]).tolist()
+
+    def test_the_center_between_two_clusters_is_dropped(self):
+        # true clusters at 0, 10 and 20; the first has two centers, the others share one
+        assert self.line([-1, 0], [0.5, 1], [9, 10, 11, 19, 20, 21]) == [0, 1]
+
+    def test_a_correct_solution_is_kept(self):
+        assert self.line([-1, 0, 1], [9, 10, 11], [19, 20, 21]) == [0, 1, 2]
+
+    def test_two_centers_are_dropped(self):
+        split = ([-1, 0], [0.5, 1]), ([99, 100], [100.5, 101])
+        between = [19, 20, 21, 29, 30, 31], [59, 60, 61, 69, 70, 71]
+        assert self.line(*split[0], between[0], *split[1], between[1]) == [0, 1, 3, 4]
+
+    def test_the_candidate_has_the_largest_spread_not_the_largest_sum(self):
+        # cluster 3 has the largest spread, and its sum (32) is below that of the merged pair (145):
+        # all are kept; by sum, cluster 2 (400) would be the candidate, and would be dropped
+        pair = np.repeat([0, 1], 20), np.repeat([2.5, 3.5], 20)
+        assert self.line(*pair, np.repeat([30, 31, 32, 33, 34], 40), [60, 68]) == [0, 1, 2, 3]
+
+    @pytest.mark.parametrize("groups", [[[3]], [[0, 50], [200]], [[0], [1]]])
+    def test_one_or_two_centers_are_always_kept(self, groups):
+        assert self.line(*groups) == list(range(len(groups)))
+
+    def test_the_candidate_is_dropped_in_a_tie(self):
+        # the candidate and the merged pair both have sse 8
+        assert self.line([0], [4], [20, 24]) == [0, 1]
+
+    def test_single_points_are_kept(self):
+        assert self.line([0], [1], [5], [9]) == [0, 1, 2, 3]
+
+    @given(st.floats(-1e3, 1e3), st.sampled_from([0.25, 1.0, 8.0]), st.permutations(range(6)))
+    def test_translation_scale_and_order_do_not_matter(self, shift, scale, order):
+        groups = [[-1, 0], [0.5, 1], [19, 20, 21, 29, 30, 31], [60, 61], [62, 64], [80, 95]]
+        expected = set(self.line(*groups))
+        moved = [[shift + scale * x for x in groups[i]] for i in order]
+        assert {order[i] for i in self.line(*moved)} == expected
+
+    def test_agrees_with_every_objective_summed_over_the_points_themselves(self, rng):
+        dropped = 0
+        for _ in range(200):
+            true = rng.uniform(0, 20, size=(5, 2))
+            X = true[rng.integers(5, size=60)] + 0.3 * rng.normal(size=(60, 2))
+            seeds = X[rng.choice(60, size=5, replace=False)]
+            local = partition_of(X, np.linalg.norm(X[:, None] - seeds, axis=2).argmin(axis=1))
+            parts = [X[local.labels == i] for i in range(len(local.centers))]
+            expected = local.centers[by_points(parts)]
+            assert client_update(local).centers.tolist() == expected.tolist()
+            dropped += len(parts) - len(expected)
+        assert dropped > 50
+
+
+def by_points(parts):
+    def objective(points):
+        return ((points - points.mean(axis=0)) ** 2).sum()
+
+    keep = list(range(len(parts)))
+    while len(keep) > 1:
+        i = max(keep, key=lambda j: np.sqrt(objective(parts[j]) / len(parts[j])))
+        pairs = [(a, b) for a in keep for b in keep if a < b]
+        means = [part.mean(axis=0) for part in parts]
+        p, q = min(pairs, key=lambda ab: np.linalg.norm(means[ab[0]] - means[ab[1]]))
+        if objective(parts[i]) < objective(np.concatenate([parts[p], parts[q]])):
+            break
+        keep.remove(i)
+    return keep
+
+
+class TestRadiusAssign:
+    """Algorithms 3 and 4."""
+
+    def test_empirical_by_hand(self):
+        centers = [[0.0, 0.0], [6.0, 8.0], [6.0, 9.0]]
+        assert radius_assign(local_of(centers, [3.0, 3.0, 0.2])).tolist() == [3.0, 0.5, 0.2]
+
+    @pytest.mark.parametrize("rule", [radius_assign, radius_assign_theoretical])
+    def test_a_single_center_keeps_its_extent(self, rule):
+        assert rule(local_of([[1.0, 2.0]], [4.0])).tolist() == [4.0]
+
+    @pytest.mark.parametrize(
+        ("centers", "extents", "radius"),
+        [
+            ([0.0, 1.0, 50.0, 90.0], [2.0] * 4, 20.0),
+            # 0 and 1 overlap and are discarded; then the nearest one to 3 is 10, no longer 1
+            ([0.0, 1.0, 3.0, 10.0, 30.0], [1.0, 1.0, 1.5, 1.0, 1.0], 3.5),
+        ],
+    )
+    def test_theoretical_by_hand(self, centers, extents, radius):
+        local = local_of(np.array(centers)[:, None], extents)
+        assert radius_assign_theoretical(local).tolist() == [radius] * len(centers)
+
+    def test_theoretical_does_not_depend_on_order_under_ties(self):
+        centers, extents = np.array([[0.0], [1.0], [2.0], [3.0]]), np.array([0.2, 0.2, 1.0, 0.2])
+        order = [0, 1, 3, 2]
+        swapped = radius_assign_theoretical(local_of(centers[order], extents[order]))
+        straight = radius_assign_theoretical(local_of(centers, extents))
+        assert swapped[order].tolist() == straight.tolist()
+
+    def test_theoretical_without_two_separate_centers_is_empirical(self):
+        local = local_of([[0.0], [1.0], [2.0]], [5.0, 0.4, 5.0])
+        assert radius_assign_theoretical(local).tolist() == [0.5, 0.4, 0.5]
+
+    @given(centers_and_radii(max_centers=8), st.randoms(use_true_random=False))
+    def test_order_of_centers_does_not_matter(self, sent, random):
+        centers = sent[0] + np.arange(len(sent[0]))[:, None] * np.sqrt(2)  # no ties
+        order = random.sample(range(len(centers)), len(centers))
+        for rule in (radius_assign, radius_assign_theoretical):
+            moved = rule(local_of(centers[order], sent[1][order]))
+            assert moved == pytest.approx(rule(local_of(centers, sent[1]))[order])
+
+
+class TestServerAggregation:
+    """Algorithm 5."""
+
+    @given(centers_and_radii(), st.randoms(use_true_random=False))
+    def test_order_of_arrival_does_not_matter(self, sent, random):
+        centers, radii = sent
+        order = random.sample(range(len(centers)), len(centers))
+        moved, groups = (
+            groups_within_radii(centers[order], radii[order]),
+            groups_within_radii(*sent),
+        )
+        assert [sorted(centers[order][S].tolist()) for S in moved] == [
+            sorted(centers[S].tolist()) for S in groups
+        ]
+
+    @given(centers_and_radii())
+    def test_every_center_is_in_one_group(self, sent):
+        groups = groups_within_radii(*sent)
+        assert sorted(np.concatenate(groups).tolist()) == list(range(len(sent[0])))
+
+
+@pytest.mark.parametrize("params", [{}, {"refine": False}, {"radius": "theoretical"}])
+def test_the_fast_twins_give_the_same_bits(monkeypatch, rng, params):
+    X = rng.normal(size=(900, 2)) * rng.integers(1, 9, size=(900, 1))
+    fits = []
+    for many in (10_000, 0):
+        monkeypatch.setattr(feca, "MANY", many)
+        method = FeCA(5, n_init=1, random_state=0, **params)
+        fits.append(method.fit(X, clients=np.arange(900) % 30))
+    assert fits[0].summaries_ == fits[1].summaries_
+    assert fits[0].model_ == fits[1].model_
 
 
 @pytest.mark.usefixtures("backend")

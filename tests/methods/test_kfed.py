@@ -106,8 +106,8 @@ class TestClient:
         rows[2][:, 0] += 40 * labels[2]
         found = [partition_of(X, own) for X, own in zip(rows, labels, strict=True)]
         n_cores = 0
-        for X, local, means in zip(rows, found, core_means(rows, rows, found), strict=True):
-            for j, mean in enumerate(means):
+        for X, local in zip(rows, found, strict=True):
+            for j, mean in enumerate(core_means(X, X, local)):
                 members = X[local.labels == j]
                 distances = np.linalg.norm(members[:, None] - local.centers, axis=2)
                 others = np.delete(distances, j, axis=1).min(axis=1, initial=np.inf)

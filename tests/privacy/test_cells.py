@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Broadcast, Client, Jigsaw, Privacy, Summary, sites
+from fedjigsaw._received import receive
 from fedjigsaw.errors import (
     ClippedRowsWarning,
     MessageError,
@@ -16,7 +17,6 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.summaries import CellsError, Expected
-from fedjigsaw.robust.received import receive
 from fedjigsaw.sites.regions import check_answer
 
 K, N_SITES = 15, 10

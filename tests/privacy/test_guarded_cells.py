@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Jigsaw
+from fedjigsaw._received import receive
 from fedjigsaw.engine import Client
 from fedjigsaw.errors import MessageError
-from fedjigsaw.messages import CELLS_ONLY, LEFT_OUT, Broadcast, Summary
-from fedjigsaw.privacy.guard import Guard, merge_small
-from fedjigsaw.robust.received import receive
+from fedjigsaw.messages import Broadcast, Summary
+from fedjigsaw.privacy.guard import CELLS_ONLY, LEFT_OUT, Guard, merge_small
 
 
 def cells(centers, counts, sse, n_samples=None):
@@ -104,7 +104,7 @@ class TestServer:
                     tensors={"quantization": np.array([1e9, 0.0])})
             for i in range(3)
         ]  # fmt: skip
-        assert receive([*honest, *liars]).grain.tolist() == [0.0, 1 / 6]
+        assert receive([*honest, *liars]).quantization.tolist() == [0.0, 1 / 6]
 
     def test_those_that_cannot_tell_are_not_asked(self):
         told = [np.array([-1.0]), np.array([0.4]), np.array([0.5])]
@@ -112,8 +112,8 @@ class TestServer:
             Summary(9, [[0.0]], counts=[9], sse=[1.0], client=str(i), tensors={"quantization": g})
             for i, g in enumerate(told)
         ]
-        assert receive(sent).grain.tolist() == [0.45]
-        assert receive([sent[0]]).grain.tolist() == [0.0]
+        assert receive(sent).quantization.tolist() == [0.45]
+        assert receive([sent[0]]).quantization.tolist() == [0.0]
 
     @pytest.mark.parametrize(
         ("name", "value"),

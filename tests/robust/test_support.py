@@ -12,7 +12,8 @@ from fedjigsaw.errors import ConspicuousSiteWarning, MessageError, ParameterErro
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.privacy.dp import Privacy
-from fedjigsaw.robust.support import OUTSIDE, UNSUPPORTED
+from fedjigsaw.robust.influence import OUTSIDE, UNSUPPORTED
+from fedjigsaw.robust.support import aggregate
 
 CORNERS = np.array([[0.0, 0.0], [0.0, 9.0], [9.0, 0.0], [9.0, 9.0]])
 
@@ -224,7 +225,7 @@ class TestLiars:
             for s in fitted.summaries_
         ]  # fmt: skip
         with pytest.warns(ConspicuousSiteWarning):
-            model = method.aggregate(sent, Broadcast(0, 0), np.random.default_rng(0))
+            model = aggregate(method, sent, Broadcast(0, 0), np.random.default_rng(0))
         assert model.tensors["site_notes"][2] & OUTSIDE
         assert_close(model.centers[:4], fitted.cluster_centers_)
 
@@ -235,10 +236,9 @@ class TestLiars:
         far[0] = 1e90
         sent[2] = Summary(240, far, counts=sent[2].counts, sse=sent[2].sse, client="oslo")
         for liars, note in ((0, UNSUPPORTED), (1, OUTSIDE)):
+            method = Jigsaw(4, liars=liars, random_state=0)
             with pytest.warns(ConspicuousSiteWarning, match="'oslo'"):
-                model = Jigsaw(4, liars=liars, random_state=0).aggregate(
-                    sent, Broadcast(0, 0), np.random.default_rng(0)
-                )
+                model = aggregate(method, sent, Broadcast(0, 0), np.random.default_rng(0))
             assert model.tensors["site_notes"].tolist() == [0, 0, note, 0, 0]
         assert_close(model.centers[:4], fitted.cluster_centers_)
 
@@ -248,7 +248,7 @@ class TestLiars:
         sent = [
             replace(s, sse=s.sse * (1e3 if s.client == "oslo" else 1)) for s in fitted.summaries_
         ]
-        model = method.aggregate(sent, Broadcast(0, 0), np.random.default_rng(0))
+        model = aggregate(method, sent, Broadcast(0, 0), np.random.default_rng(0))
         assert_close(model.centers[:4], fitted.cluster_centers_)
 
     def test_columns_of_yes_and_no(self, rng):
@@ -282,14 +282,14 @@ class TestRefusals:
         with pytest.raises(MessageError):
             method.check_answer(bare, Broadcast(0, 0))
         with pytest.raises(MessageError):
-            method.aggregate([bare, *sent[1:]], Broadcast(0, 0), np.random.default_rng(0))
+            aggregate(method, [bare, *sent[1:]], Broadcast(0, 0), np.random.default_rng(0))
 
     def test_without_sums_a_strange_site_is_told_all_the_same(self, sites):
         data, _ = lie(sites, LIES["doubled"])
         fitted, _ = told_by(lambda: Jigsaw(4, random_state=0).fit_clients(data))
         sent = [replace(s, sse=None) if s.client == "oslo" else s for s in fitted.summaries_]
         with pytest.warns(ConspicuousSiteWarning, match="'oslo'"):
-            fitted.aggregate(sent, Broadcast(0, 0), np.random.default_rng(0))
+            aggregate(fitted, sent, Broadcast(0, 0), np.random.default_rng(0))
 
     def test_too_few_sites(self, sites):
         two = {name: sites[name] for name in ("bern", "lyon")}

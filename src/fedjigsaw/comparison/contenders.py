@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fedjigsaw.errors import ParameterError, quote_names
-from fedjigsaw.methods import CLUSTERERS, find_for_rows, make, other_names
-from fedjigsaw.methods._entries import COLORS
+from fedjigsaw.methods import CLUSTERERS, COLORS, find_for_rows, make, other_names
 from fedjigsaw.parameters import is_integer
 
 if TYPE_CHECKING:

@@ -20,7 +20,8 @@ from fedjigsaw.deep.schedule import Step
 from fedjigsaw.errors import MessageError
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary, Tensors
-from fedjigsaw.robust.site_reports import site_tensors
+from fedjigsaw.methods._fitted import site_tensors
+from fedjigsaw.robust import support
 
 LOSSES = ("report.loss", "report.validation_loss")
 SAME = 1e-6  # unit centers that are closer than this are duplicates
@@ -89,7 +90,7 @@ def new_centers(
         parts = [one[head] for one in by_client]
         inner = heads.inner_broadcast(broadcast, step.inner_round, head)
         clusterer = method.make_clusterer(head)
-        found = clusterer.aggregate(parts, inner, own)
+        found = support.aggregate(clusterer, parts, inner, own)
         if not method.objective.reseed or step.inner_round < clusterer.total_rounds - 1:
             return found
         received = np.concatenate([part.centers for part in parts])
@@ -301,9 +302,8 @@ def report(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
 
 def site_reports(summaries: Sequence[Summary]) -> dict[str, np.ndarray]:
     """Return what a model keeps about each client: its images, and those at each center."""
-    rows = np.array([summary.n_samples for summary in summaries], dtype=np.float64)
     table = np.stack([summary.tensors["report.sizes"] for summary in summaries])
-    return site_tensors({"rows": rows}, table.astype(np.float64))
+    return site_tensors([summary.n_samples for summary in summaries], table.astype(np.float64))
 
 
 def _weights(tensors: Tensors) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from fedjigsaw import sites
+from fedjigsaw._received import MIN_SITES
 from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.errors import QuorumError, counted
 from fedjigsaw.flower import engine as engines
@@ -21,7 +22,6 @@ from fedjigsaw.flower.tasks import Labeling, Result, Scoring, Statistics, Task
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.messages import Broadcast, Failure
-from fedjigsaw.robust.received import MIN_SITES
 from fedjigsaw.validation import MAX_SAMPLES
 
 

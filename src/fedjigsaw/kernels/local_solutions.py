@@ -1,14 +1,15 @@
-r"""Structure of local solutions of k-means: which centers to keep, and their radii.
+r"""The algorithms of FeCA for many clients and many centers, with the bits of the plain ones.
 
-A locally optimal solution has a known structure: some centers lie between several true clusters
-(*one-fit-many*), others share one true cluster (*many-fit-one*), and the rest are correct.
-See Qian, Zhang and Chen (2021) and Section 3.1 of the Jigsaw paper.
+:mod:`fedjigsaw.methods.feca` has the algorithms as the paper has them, one client and one group at
+a time. Here, :func:`refine_many` works on the clients of a batch at once, and
+:func:`group_by_radius` finds groups among more centers than all pairs of them fit into memory.
 
 Symbols: a cluster i has center :math:`c_i`, count :math:`n_i` and objective
 :math:`G_i = \sum_{x \in D_i} \|x - c_i\|^2`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,10 +17,17 @@ import numpy as np
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.kmeans import Solution
 from fedjigsaw.kernels.matching import pairwise_distances
+from fedjigsaw.threads import available_threads
 
 AT_A_TIME = 2**17  # distances between centers: they fit the cache
+LOOK_AHEAD = 2**24  # pairs of centers in one matrix product
+MANY = 10_000  # centers, from where on a tree may pay
+VISITED = 0.03  # share of the leaves of a tree that a circle may touch
+LEAF, QUERIES, NEIGHBORS = 10, 1000, 50  # centers of a leaf, circles at once, centers in a circle
 
 Number = TypeVar("Number", float, Floats)
+# candidates for the groups of the next centers among those that are left
+Find = Callable[[Ints, Ints], Iterator[Ints]]
 
 
 def merged_sse(
@@ -34,117 +42,14 @@ def merged_sse(
     >>> merged_sse(1, 1, 0.0, 0.0, distance=2.0)  # the points -1 and 1
     2.0
     """
-    return sse_p + sse_q + count_p * count_q / (count_p + count_q) * distance**2
-
-
-def drop_one_fit_many(centers: Floats, counts: Floats, sse: Floats) -> Ints:
-    r"""Select the centers to keep: Algorithm 2 (ClientUpdate) of the paper.
-
-    The cluster with the largest spread :math:`\sqrt{G_i / n_i}` is the candidate for one-fit-many,
-    the closest pair of centers the candidate for many-fit-one. If :math:`G_i` is at least the
-    objective of the merged pair, a center seems to be missing in cluster i and one too many in the
-    pair: i is dropped, and the search continues with the remaining centers until only two are left.
-
-    Returns
-    -------
-    indices of the centers to keep, ascending.
-
-    Examples
-    --------
-    Two centers share the cluster at 0; one lies between the clusters at 10 and 20.
-
-    >>> centers = np.array([[-0.5], [0.5], [15.0]])
-    >>> drop_one_fit_many(centers, np.array([9, 9, 18]), np.array([1, 1, 450]))
-    array([0, 1])
-    """
-    there = np.ones((1, len(centers)), dtype=bool)
-    distances = _distances_within(there, centers)
-    return np.flatnonzero(_kept(there, distances, counts[None], sse[None])[0])
-
-
-def _kept(there: Any, distances: Floats, counts: Floats, sse: Floats) -> Any:
-    """Tell which of the centers of each client stay: shape (m, k)."""
-    kept = there.copy()
-    spread = np.where(kept, np.sqrt(sse / counts), -np.inf)
-    still = np.flatnonzero(kept.sum(axis=1) > 2)  # clients that may drop another one
-    distances = distances[still]
-    while len(still):
-        rows = np.arange(len(still))
-        i = spread[still].argmax(axis=1)
-        p, q = np.divmod(distances.reshape(len(still), -1).argmin(axis=1), kept.shape[1])
-        merged = merged_sse(
-            counts[still, p], counts[still, q], sse[still, p], sse[still, q], distances[rows, p, q]
-        )
-        drops = sse[still, i] >= merged
-        still, i, distances = still[drops], i[drops], distances[drops]
-        rows = rows[: len(still)]
-        kept[still, i] = False
-        spread[still, i] = -np.inf
-        distances[rows, i, :] = distances[rows, :, i] = np.inf
-        more = kept[still].sum(axis=1) > 2
-        still, distances = still[more], distances[more]
-    return kept
-
-
-def empirical_radii(centers: Floats, extents: Floats) -> Floats:
-    r"""Compute one radius per center: Algorithm 4 (RadiusAssign, empirical) of the paper.
-
-    :math:`r_i = \min(r'_i, \frac12 \min_{j \ne i} \|c_i - c_j\|)`, where :math:`r'_i` is the extent
-    of cluster i, the largest distance of a row to its center. The radius of a single center is its
-    extent.
-
-    Examples
-    --------
-    >>> empirical_radii(np.array([[0.0], [4.0], [20.0]]), np.array([3.0, 1.0, 5.0]))
-    array([2., 1., 5.])
-    """
-    distances = _distances_within(np.ones((1, len(centers)), dtype=bool), centers)
-    radii: Floats = np.minimum(extents, distances[0].min(axis=1) / 2)
-    return radii
-
-
-def theoretical_radii(centers: Floats, extents: Floats) -> Floats:
-    r"""Compute one radius for all centers: Algorithm 3 (RadiusAssign, theoretical) of the paper.
-
-    Pairs of nearest centers whose clusters overlap (:math:`r'_i + r'_j > d_{ij}`) are considered
-    many-fit-one, and both are set aside. Half the smallest distance among the other centers is the
-    radius of *all* centers.
-
-    The paper leaves two questions open. In which order are pairs examined? Here, the closest first,
-    so that the order of the centers does not matter. What if fewer than two centers remain, as
-    happens if clusters are not separated balls? Here, the empirical radii are used instead.
-
-    Examples
-    --------
-    The clusters of the two centers near 0 overlap; the other centers are 10 apart.
-
-    >>> theoretical_radii(np.array([[-0.5], [0.5], [20.0], [30.0]]), np.array([1.0, 1.0, 1.0, 1.0]))
-    array([5., 5., 5., 5.])
-    """
-    order = np.lexsort(centers.T[::-1])  # break ties by coordinates
-    centers, extents = centers[order], extents[order]
-    distances = pairwise_distances(centers, centers)
-    np.fill_diagonal(distances, np.inf)
-    aside = np.zeros(len(centers), dtype=bool)
-    for i in np.argsort(distances.min(axis=1), kind="stable"):
-        if aside[i] or len(centers) - aside.sum() < 2:
-            continue
-        j = int(np.where(aside, np.inf, distances[i]).argmin())
-        if extents[i] + extents[j] > distances[i, j]:
-            aside[[i, j]] = True
-    if len(centers) - aside.sum() < 2:
-        return empirical_radii(centers, extents)[np.argsort(order)]
-    return np.full(len(centers), distances[np.ix_(~aside, ~aside)].min() / 2)
-
-
-# ----------------------------------------------------------------------------- many clients
+    return sse_p + sse_q + count_p * count_q / (count_p + count_q) * (distance * distance)
 
 
 def refine_many(found: Sequence[Solution], *, drop: bool = True) -> list[tuple[Solution, Floats]]:
     """Return the clusters of many clients without one-fit-many centers, and their radii.
 
-    Centers and radii have the bits of :func:`drop_one_fit_many` and :func:`empirical_radii` for
-    each client alone. A row of a cluster that was dropped has the label -1.
+    They have the bits of `client_update` and `radius_assign` of :mod:`fedjigsaw.methods.feca` for
+    each client alone.
 
     Parameters
     ----------
@@ -194,11 +99,47 @@ def _refine_block(found: Sequence[Solution], drop: bool) -> Iterator[tuple[Solut
         start = end
 
 
+def _kept(there: Any, distances: Floats, counts: Floats, sse: Floats) -> Any:
+    """Tell which of the centers of each client stay: shape (m, k)."""
+    kept = there.copy()
+    spread = np.where(kept, np.sqrt(sse / counts), -np.inf)
+    still = np.flatnonzero(kept.sum(axis=1) > 2)  # clients that may drop another one
+    distances = distances[still]
+    while len(still):
+        rows = np.arange(len(still))
+        i = spread[still].argmax(axis=1)
+        p, q = np.divmod(distances.reshape(len(still), -1).argmin(axis=1), kept.shape[1])
+        merged = merged_sse(
+            counts[still, p], counts[still, q], sse[still, p], sse[still, q], distances[rows, p, q]
+        )
+        drops = sse[still, i] >= merged
+        still, i, distances = still[drops], i[drops], distances[drops]
+        rows = rows[: len(still)]
+        kept[still, i] = False
+        spread[still, i] = -np.inf
+        distances[rows, i, :] = distances[rows, :, i] = np.inf
+        more = kept[still].sum(axis=1) > 2
+        still, distances = still[more], distances[more]
+    return kept
+
+
 def _padded(there: Any, values: Floats, fill: float) -> Floats:
     """Put the values of all clients into a table with one line for each client."""
     made = np.full((*there.shape, *values.shape[1:]), fill)
     made[there] = values
     return made
+
+
+def distances_within(centers: Floats) -> Floats:
+    """Return the distances between centers: infinite from each to itself.
+
+    Examples
+    --------
+    >>> distances_within(np.array([[0.0, 0.0], [3.0, 4.0]])).tolist()
+    [[inf, 5.0], [5.0, inf]]
+    """
+    found: Floats = _distances_within(np.ones((1, len(centers)), dtype=bool), centers)[0]
+    return found
 
 
 def _distances_within(there: Any, centers: Floats) -> Floats:
@@ -218,3 +159,104 @@ def _distances_within(there: Any, centers: Floats) -> Floats:
     squared[np.isnan(squared)] = np.inf
     squared[own, own] = np.inf
     return np.sqrt(squared, out=squared).transpose(2, 0, 1).copy()
+
+
+# ----------------------------------------------------------------------------- many centers
+
+
+def group_by_radius(centers: Floats, radii: Floats) -> list[Ints]:
+    """Return the groups of Algorithm 5, as `fedjigsaw.methods.feca.groups_within_radii` does.
+
+    It works ahead: for the next centers in order, one matrix product in single precision finds
+    candidates, and exact distances are computed only for those. It needs some tens of megabytes in
+    addition to the input. Where circles are small, a tree finds the candidates.
+
+    Examples
+    --------
+    >>> centers = np.array([[0.0], [1.0], [9.0], [2.5]])
+    >>> groups = group_by_radius(centers, np.array([1.0, 2.0, 0.5, 0.1]))
+    >>> [group.tolist() for group in groups]
+    [[1, 0, 3], [2]]
+    """
+    order = np.lexsort((*centers.T[::-1], -radii))
+    C, R = centers[order], radii[order]
+    sparse = len(C) >= MANY and _are_sparse(C, R)
+    find = _by_tree(C, R) if sparse else _by_products(C, R)
+    free = np.ones(len(C), dtype=bool)
+    groups: list[Ints] = []
+    while len(rest := np.flatnonzero(free)):
+        ahead = rest[: QUERIES if sparse else max(1, LOOK_AHEAD // len(rest))]
+        for i, near in zip(ahead, find(ahead, rest), strict=True):
+            if not free[i]:
+                continue
+            group = near
+            if len(near) > 1:
+                group = near[free[near]]
+                group = group[pairwise_distances(C[i : i + 1], C[group])[0] <= R[i]]
+            free[group] = free[i] = False
+            groups.append(order[group])
+    return groups
+
+
+def _are_sparse(C: Floats, R: Floats) -> bool:
+    """Tell whether few leaves of a tree are near a circle, and few centers are inside of it.
+
+    Half of the leaves lie on each side of a median, and circles that reach across touch both.
+    """
+    spread = C - np.median(C, axis=0)
+    depth = min(C.shape[1], int(np.log2(len(C) / LEAF)))
+    across = np.sort((np.abs(spread) <= R.mean()).mean(axis=0))[:depth]
+    if np.prod((1 + across) / 2) > VISITED:
+        return False
+    some = slice(None, None, len(C) // 20)
+    inside = pairwise_distances(C[some], C) <= R[some, None]
+    return bool(inside.sum(axis=1).mean() <= NEIGHBORS)
+
+
+def _by_tree(C: Floats, R: Floats) -> Find:
+    """Return a function that finds candidates by a tree."""
+    from scipy.spatial import cKDTree
+
+    X = C - C.mean(axis=0)
+    tree = cKDTree(X, leafsize=LEAF)
+    reach = R * (1 + 1e-9) + 1e-12 * np.abs(X).max()  # no candidate is missed
+
+    def find(ahead: Ints, rest: Ints) -> Iterator[Ints]:
+        options = {"return_sorted": True, "workers": available_threads()}
+        found = tree.query_ball_point(X[ahead], reach[ahead], **options)
+        return (np.array(near) for near in found)
+
+    return find
+
+
+def _by_products(C: Floats, R: Floats) -> Find:
+    r"""Return a function that finds candidates by products in single precision.
+
+    :math:`\|c_i - c_j\| \le r_i` implies :math:`(LR^T)_{ij} \le 0`. An entry is
+    :math:`\|c_i\|^2 - 2 c_i \cdot c_j + \|c_j\|^2 - r_i^2`, with the norms reduced by a bound on
+    rounding errors: there may be false positives, but no false negatives.
+    """
+    shifted = C - C.mean(axis=0)
+    scale = max(np.abs(shifted).max(), R.max()) or 1.0  # keeps squares in range
+    shifted, reach = shifted / scale, R / scale
+    slack = 2 * (C.shape[1] + 8) * float(np.finfo(np.float32).eps)
+    norms = np.einsum("ij,ij->i", shifted, shifted) * (1 - slack)
+    ones = np.ones(len(C))
+    # 1e-30 covers squares that underflow in single precision
+    left = np.column_stack([-2 * shifted, norms - reach**2 * (1 + slack) - 1e-30, ones])
+    right = np.column_stack([shifted, ones, norms]).astype(np.float32)
+    left = left.astype(np.float32)
+
+    def find(ahead: Ints, rest: Ints) -> Iterator[Ints]:
+        asked, others = left[ahead], right[rest]
+        mask = np.empty((len(ahead), len(rest)), dtype=bool)
+        width = max(256, 2**18 // len(ahead))  # a tile of the product stays in the cache
+        for start in range(0, len(rest), width):
+            tile = slice(start, start + width)
+            np.less_equal(asked @ others[tile].T, 0, out=mask[:, tile])
+        hits = np.flatnonzero(mask)
+        ends = np.searchsorted(hits, np.arange(len(ahead) + 1) * len(rest)).tolist()
+        for i, (start, end) in enumerate(pairwise(ends)):
+            yield rest[hits[start:end] - i * len(rest)]
+
+    return find

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from fedjigsaw.engine import FederatedMethod, default_name, own_name
 from fedjigsaw.errors import ExtraError, FedJigsawError, ParameterError, did_you_mean, invalid
-from fedjigsaw.methods._entries import Entry as Entry
-from fedjigsaw.methods._entries import location_of, row_of
-from fedjigsaw.methods._plugins import Plugin, classes_of, plugins, why_no_method
+from fedjigsaw.methods._plugins import COLORS as COLORS
+from fedjigsaw.methods._plugins import Entry as Entry
+from fedjigsaw.methods._plugins import Plugin, classes_of, location_of, plugins, why_no_method
 from fedjigsaw.partition import SPLITS
 
 if TYPE_CHECKING:
@@ -150,17 +150,13 @@ def make(
     """
     entry = find_for_rows(method)
     settings = {"n_clusters": n_clusters, "random_state": random_state}
-    for name in settings.keys() & params.keys():
-        if settings[name] is not None:
-            flag = "-k" if name == "n_clusters" else "--seed"
+    for name, flag in (("n_clusters", "-k"), ("random_state", "--seed")):
+        if name in params and settings[name] is not None:
             raise ParameterError(
                 f"{name} was given twice. On the command line, set it with {flag}, not with -p."
             )
-    settings |= params
-    if not isinstance(method, str | type):
-        settings = {**method.get_params(deep=False), **settings}
-    check_liars(entry, settings)
-    made: FederatedClusterer = entry.cls.from_settings(settings)
+    given = {} if isinstance(method, str | type) else method.get_params(deep=False)
+    made: FederatedClusterer = _made(entry, {**given, **settings, **params})
     return made
 
 
@@ -178,10 +174,13 @@ def build(name: str, settings: Mapping[str, Any]) -> FederatedMethod:
     >>> build("feca", {"n_clusters": 15, "refine": False})
     FeCA(n_clusters=15, refine=False)
     """
-    entry = find(name)
-    check_liars(entry, settings)
-    made: FederatedMethod = entry.cls.from_settings(settings)
+    made: FederatedMethod = _made(find(name), settings)
     return made
+
+
+def _made(entry: Entry, settings: Mapping[str, Any]) -> Any:
+    check_liars(entry, settings)
+    return entry.cls.from_settings(settings)
 
 
 def check_liars(entry: Entry, settings: Mapping[str, Any]) -> None:
@@ -213,25 +212,24 @@ def find(name: str) -> Entry:
     >>> find("kfed").label, find("kfed").cls.__name__
     ('k-FED', 'KFed')
     """
-    if name in METHODS:
-        return METHODS[name]
-    if name in _registered:
-        return _registered[name]
+    entry = METHODS.get(name) or _registered.get(name)
+    if entry is not None:
+        return entry
     offers = plugins().get(name, ())
-    if not offers:
-        known = [*METHODS, *other_names()]
-        words = (
-            f"Unknown method {name!r}.",
-            did_you_mean(str(name), known),
-            f"Choose one of {', '.join(known)}. One of your own must be known here: "
-            "fedjigsaw.register, --plugin FILE on the command line (not in a federation), or "
-            "install its package.",
-        )
-        raise ParameterError(" ".join(filter(None, words)))
-    if len(offers) > 1:
+    if len(offers) == 1:
+        return _entry_of_plugin(offers[0])
+    if offers:
         both = " and ".join(f"{offer.package} ({offer.location})" for offer in offers)
         raise ExtraError(f"Method {name!r} is in two packages: {both}. Uninstall one of them.")
-    return _entry_of_plugin(offers[0])
+    known = [*METHODS, *other_names()]
+    words = (
+        f"Unknown method {name!r}.",
+        did_you_mean(str(name), known),
+        f"Choose one of {', '.join(known)}. One of your own must be known here: "
+        "fedjigsaw.register, --plugin FILE on the command line (not in a federation), or "
+        "install its package.",
+    )
+    raise ParameterError(" ".join(filter(None, words)))
 
 
 def find_for_rows(method: str | type[Any] | Any) -> Entry:
@@ -239,15 +237,20 @@ def find_for_rows(method: str | type[Any] | Any) -> Entry:
 
     A class that was not registered has a row all the same.
     """
-    if not isinstance(method, str):
-        return _entry_of_class(method if isinstance(method, type) else type(method))
-    entry = METHODS.get(method)
-    if entry is not None and entry.data_kind != "rows":
+    if isinstance(method, str):
+        if data_kind(method) == "rows":
+            return find(method)
         raise ParameterError(
-            f"{entry.label} learns from {entry.data_kind}, not from rows of a table. For those, "
-            f"use one of {', '.join(CLUSTERERS)}."
+            f"{METHODS[method].label} learns from {data_kind(method)}, not from rows of a table. "
+            f"For those, use one of {', '.join(CLUSTERERS)}."
         )
-    return find(method)
+    cls: Any = method if isinstance(method, type) else type(method)
+    if problem := why_no_method(cls):
+        raise ParameterError(f"Cannot run this: {problem}.")
+    for entry in (*METHODS.values(), *_registered.values()):
+        if location_of(cls) == entry.location and entry.cls is cls:
+            return entry
+    return Entry.of(cls, default_name(cls) if cls.method in METHODS else cls.method)
 
 
 def is_known(name: str) -> bool:
@@ -284,19 +287,41 @@ def other_names() -> list[str]:
 
 def others() -> dict[str, Entry | FedJigsawError]:
     """Return the methods that are no part of the package, or why one of them cannot be used."""
-    found: dict[str, Entry | FedJigsawError] = {}
-    for name in sorted({*_registered, *plugins()}):
+    found: dict[str, Entry | FedJigsawError] = {
+        name: ExtraError(
+            f"{' and '.join(offer.package for offer in offers)} has a method {name!r} too, which "
+            "is ignored: a method of the package cannot be replaced."
+        )
+        for name, offers in plugins().items()
+        if name in METHODS
+    }
+    for name in other_names():
         try:
             found[name] = find(name)
-            if name in METHODS:
-                taken = " and ".join(offer.package for offer in plugins()[name])
-                raise ExtraError(
-                    f"{taken} has a method {name!r} too, which is ignored: a method of the package "
-                    "cannot be replaced."
-                )
         except FedJigsawError as error:
             found[name] = error
-    return found
+    return dict(sorted(found.items()))
+
+
+@lru_cache(maxsize=64)
+def _entry_of_plugin(plugin: Plugin) -> Entry:
+    """Import a method of another package. Its entry point gives it its name."""
+    cls = plugin.load()
+    own = own_name(cls) or plugin.name
+    ours = _is_ours(location_of(cls))
+    if ours or own != plugin.name or not NAME.fullmatch(plugin.name):
+        why = f"but its class {cls.__name__} has the name {own!r}"
+        why = "which is a class of fedjigsaw itself" if ours else why
+        raise ExtraError(
+            f"{plugin.package} has an entry point {plugin.name!r} ({plugin.location}), {why}. "
+            "Names are lower case, and the same at both places."
+        )
+    cls.method = plugin.name
+    return Entry.of(cls, plugin.name, source=plugin.package)
+
+
+def _is_ours(location: str) -> bool:
+    return any(entry.location == location for entry in METHODS.values())
 
 
 # -------------------------------------------------------------------------------------- register
@@ -346,7 +371,7 @@ def register(
     for entry in _registered.values():
         if entry.found is cls and entry.name != name:
             raise ParameterError(f"{cls.__name__} is registered as {entry.name!r} already.")
-    row = row_of(cls, name, label=label, color=color, about=about)
+    row = Entry.of(cls, name, label=label, color=color, about=about)
     cls.method = name
     _registered[name] = row
     return cls
@@ -388,42 +413,12 @@ def _check_name(name: str, location: str) -> None:
             f"{name!r} is a method of the package, which cannot be replaced. "
             "Give yours another name: register(..., name='my-method')."
         )
-    taken = {entry.location: "" for n, entry in _registered.items() if n == name}
-    taken |= {offer.location: f" of {offer.package}" for offer in plugins().get(name, ())}
-    for other, package in taken.items():
-        if other != location:  # a cell of a notebook may define the same class again
+    taken = [f"{offer.location} of {offer.package}" for offer in plugins().get(name, ())]
+    # a cell of a notebook may define the same class again
+    if name in _registered and _registered[name].location != location:
+        taken = [_registered[name].location]
+    for other in taken:
+        if not other.startswith(f"{location} of "):
             raise ParameterError(
-                f"Method {name!r} is {other}{package} already; {location} needs another name."
+                f"Method {name!r} is {other} already; {location} needs another name."
             )
-
-
-def _is_ours(location: str) -> bool:
-    return any(entry.location == location for entry in METHODS.values())
-
-
-@lru_cache(maxsize=64)
-def _entry_of_plugin(plugin: Plugin) -> Entry:
-    """Import a method of another package. Its entry point gives it its name."""
-    cls = plugin.load()
-    own = own_name(cls) or plugin.name
-    ours = _is_ours(location_of(cls))
-    if ours or own != plugin.name or not NAME.fullmatch(plugin.name):
-        why = f"but its class {cls.__name__} has the name {own!r}"
-        why = "which is a class of fedjigsaw itself" if ours else why
-        raise ExtraError(
-            f"{plugin.package} has an entry point {plugin.name!r} ({plugin.location}), {why}. "
-            "Names are lower case, and the same at both places."
-        )
-    cls.method = plugin.name
-    return row_of(cls, plugin.name, source=plugin.package)
-
-
-def _entry_of_class(cls: type[Any]) -> Entry:
-    """Return the row of a class, whether or not it was registered."""
-    if problem := why_no_method(cls):
-        raise ParameterError(f"Cannot run this: {problem}.")
-    for entry in (*METHODS.values(), *_registered.values()):
-        if location_of(cls) == entry.location and entry.cls is cls:
-            return entry
-    name = cls.method if cls.method not in METHODS else default_name(cls)
-    return row_of(cls, name)

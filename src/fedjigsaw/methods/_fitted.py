@@ -1,54 +1,26 @@
 """Attributes of fitted methods that are read from the model."""
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from fedjigsaw.messages import Model, Summary
+from fedjigsaw._typing import Floats
+from fedjigsaw.messages import Model
 from fedjigsaw.methods._support import k_curve_of, support_of
 from fedjigsaw.number.confidence import KFindings
-from fedjigsaw.robust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
 
 if TYPE_CHECKING:
     from fedjigsaw.io.formats import ModelFile
 
 
-class SiteFindings:
-    """What a model says about each client."""
+class ClusterFindings:
+    """What a model says about each cluster, about k, and about all clusters together."""
 
     cluster_centers_: np.ndarray
     model_: Model
-    summaries_: tuple[Summary, ...]
     _file: "ModelFile | None"
-
-    @property
-    def sites_(self) -> list[SiteReport]:
-        """What is known about each client: rows, clusters, influence, and what is strange."""
-        check_is_fitted(self)
-        model = self.model_ if self._file is not None else with_influences(self, self.summaries_)
-        return site_reports(model, self._clients) or []
-
-    @property
-    def _clients(self) -> list[str]:
-        if self._file is not None:
-            return list(self._file.clients)
-        return [summary.client for summary in self.summaries_]
-
-
-def with_influences(method: Any, summaries: Sequence[Summary], model: Model | None = None) -> Model:
-    """Return a model, by default that of a fitted method, with the influence of each client."""
-    model = method.model_ if model is None else model
-    found = method.influences(summaries, model) if hasattr(method, "influences") else None
-    if found is None:
-        return model
-    return replace(model, tensors={**model.tensors, f"{PREFIX}influence": found})
-
-
-class ClusterFindings(SiteFindings):
-    """What a model says about each cluster, about k, and about all clusters together."""
 
     @property
     def lone_centers_(self) -> np.ndarray:
@@ -58,12 +30,6 @@ class ClusterFindings(SiteFindings):
         scaler = None if self._file is None else self._file.scaler
         lone = lone if scaler is None else scaler.unscale(lone)
         return lone.astype(self.cluster_centers_.dtype)
-
-    @property
-    def lone_clients_(self) -> list[str]:
-        """The client that claims each of `lone_centers_`."""
-        check_is_fitted(self)
-        return lone_clients(self.model_, self._clients)
 
     @property
     def support_(self) -> dict[str, np.ndarray]:
@@ -118,3 +84,20 @@ class ClusterFindings(SiteFindings):
         """Mutual information of client and cluster, in bits: 0 if all clients are alike."""
         check_is_fitted(self)
         return float(self.model_.tensors["skew"][0])
+
+
+def site_tensors(rows: ArrayLike, table: Floats) -> dict[str, np.ndarray]:
+    """Return what a model keeps about each client.
+
+    Parameters
+    ----------
+    rows : number of rows of each client.
+    table : shape (n_clients, k), rows of each client in each cluster.
+    """
+    present = table > 0
+    return {
+        "site_notes": np.zeros(len(table), dtype=np.int64),
+        "site_rows": np.rint(rows).astype(np.int64),
+        "site_clusters": present.sum(axis=1),
+        "site_alone": (present & (present.sum(axis=0) == 1)).sum(axis=1),
+    }

@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats
-from fedjigsaw.estimator import FederatedClusterer
+from fedjigsaw.estimator import ASSIGN, FederatedClusterer
 from fedjigsaw.kernels.kmeans import Problem, Solution, kmeans_many
 from fedjigsaw.messages import LABELS, Broadcast, Summary
+from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
 class LocalSearch(FederatedClusterer):
@@ -21,6 +22,15 @@ class LocalSearch(FederatedClusterer):
     (:class:`~fedjigsaw._rows.Weighted`) and sparse rows as they are.
     """
 
+    rules: ClassVar[Mapping[str, Rule]] = {
+        "n_clusters": integer(1),
+        "n_local_clusters": integer(1, or_none=True),
+        "n_init": integer(1),
+        "max_iter": integer(1),
+        "tol": real(0),
+        "assign": ASSIGN,
+        "random_state": seed_source(),
+    }  # of those parameters that a method has in its __init__
     n_init: int
     max_iter: int
     tol: float

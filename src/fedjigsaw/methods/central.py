@@ -1,6 +1,6 @@
 """k-means on pooled data: the benchmark for federated methods."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +9,6 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.kernels.kmeans import Solution
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch, n_copies
-from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
 class CentralKMeans(LocalSearch):
@@ -45,13 +44,6 @@ class CentralKMeans(LocalSearch):
     takes_sparse: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ()
     pools_data: ClassVar[bool] = True
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_clusters": integer(1),
-        "n_init": integer(1),
-        "max_iter": integer(1),
-        "tol": real(0),
-        "random_state": seed_source(),
-    }
 
     def __init__(
         self,

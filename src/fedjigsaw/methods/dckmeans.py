@@ -1,15 +1,13 @@
 """DC-k-means: k-means of k-means, by divide and conquer (Ginart et al., 2019)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from fedjigsaw.estimator import ASSIGN
 from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch
-from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
 class DCKMeans(LocalSearch):
@@ -57,15 +55,6 @@ class DCKMeans(LocalSearch):
 
     method: ClassVar[str] = "dc"
     sends: ClassVar[tuple[str, ...]] = ()
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_clusters": integer(1),
-        "n_local_clusters": integer(1, or_none=True),
-        "n_init": integer(1),
-        "max_iter": integer(1),
-        "tol": real(0),
-        "assign": ASSIGN,
-        "random_state": seed_source(),
-    }
 
     def __init__(
         self,

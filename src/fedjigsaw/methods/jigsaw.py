@@ -1,13 +1,12 @@
 """Jigsaw: each client sends centers and counts; the server solves weighted k-means."""
 
-import warnings
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fedjigsaw._received import Received, receive
 from fedjigsaw._rows import unweighted
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.engine import Client
@@ -34,7 +33,7 @@ from fedjigsaw.kernels.kmeans import (
     squared_distances,
 )
 from fedjigsaw.kernels.nearest import nearest_on_threads
-from fedjigsaw.kernels.solver import improve, solve
+from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import (
     CELL_NOISE,
     CELLS,
@@ -43,16 +42,18 @@ from fedjigsaw.messages import (
     K_TENSORS,
     LEFT_OUT,
     N_SITES,
+    OF_SITES,
     QUANTIZATION,
     SHARED,
-    TOO_FEW,
     Broadcast,
     Model,
     Summary,
 )
 from fedjigsaw.messages import NOISE as NOISE_OF_CENTERS
-from fedjigsaw.methods._fitted import ClusterFindings
+from fedjigsaw.methods._fitted import ClusterFindings, site_tensors
+from fedjigsaw.methods._merging import divide, merge_received, merge_tables
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
+from fedjigsaw.methods.feca import server_aggregation
 from fedjigsaw.number.cells import (
     find_cells,
     n_cells,
@@ -63,7 +64,7 @@ from fedjigsaw.number.cells import (
 )
 from fedjigsaw.number.confidence import DOUBTFUL, KFindings
 from fedjigsaw.number.shapes import ELONGATED, NOISE, ROUND, SHAPES, ClusterShapes
-from fedjigsaw.parameters import Rule, boolean, integer, names, one_of, real, seed_source
+from fedjigsaw.parameters import Rule, boolean, integer, names, one_of
 from fedjigsaw.privacy.cells import CENTERS_PER_CLUSTER, MAX_CENTERS
 from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.privacy.summaries import (
@@ -76,12 +77,6 @@ from fedjigsaw.privacy.summaries import (
     n_shared_cells,
     with_cells,
 )
-from fedjigsaw.robust.influence import influences
-from fedjigsaw.robust.merging import divide, merge_received, merge_tables
-from fedjigsaw.robust.received import Received, final_group_means, receive, without_mixed
-from fedjigsaw.robust.site_reports import PREFIX as SITE_TENSOR
-from fedjigsaw.robust.site_reports import site_tensors, warn_of_sites
-from fedjigsaw.robust.support import Screened, screen, unscreened, with_lone_clusters
 
 if TYPE_CHECKING:
     from fedjigsaw.number.decide import Choice
@@ -234,20 +229,15 @@ class Jigsaw(ClusterFindings, LocalSearch):
     )
     rules: ClassVar[Mapping[str, Rule]] = {
         "n_clusters": integer(1, or_word="auto"),
-        "n_local_clusters": integer(1, or_none=True),
         "detail": integer(1, or_none=True),
         "max_clusters": integer(1, or_none=True),
-        "n_init": integer(1),
         "n_rounds": integer(1),
-        "max_iter": integer(1),
-        "tol": real(0),
         "patience": integer(0, or_none=True),
         "liars": integer(0),
         "vouch": names(),
         "shape": one_of(*SHAPES),
         "noise": boolean(),
         "assign": one_of("nearest", "local", "auto"),
-        "random_state": seed_source(),
     }
 
     def __init__(
@@ -294,7 +284,6 @@ class Jigsaw(ClusterFindings, LocalSearch):
                 "clusters in the last one.",
                 parameter="assign",
             )
-
         if self._shaped and self.n_rounds > 1:
             raise ParameterError(
                 "shape and noise require n_rounds=1: further rounds move the centers of round "
@@ -316,6 +305,11 @@ class Jigsaw(ClusterFindings, LocalSearch):
     def _in_cells(self) -> bool:
         """Whether clients send cells, from which mixtures are fitted."""
         return sends_cells(vars(self))
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """Options of everything that iterates at the server."""
+        return {"max_iter": self.max_iter, "backend": self.backend}
 
     @property
     def _vouched(self) -> list[str]:
@@ -343,14 +337,9 @@ class Jigsaw(ClusterFindings, LocalSearch):
         """Return local clusters or cells; in later rounds, the rows in the model's clusters."""
         model = broadcasts[0].model
         if model is not None:
-            nearest = [
-                nearest_centers(problem.X, model.centers, backend=self.backend)[0]
-                for problem in problems
-            ]
-            return [
-                partition_of(problem.X, labels, problem.weights)
-                for problem, labels in zip(problems, nearest, strict=True)
-            ]
+            centers, backend = model.centers, self.backend
+            nearest = [nearest_centers(p.X, centers, backend=backend)[0] for p in problems]
+            return [partition_of(p.X, n, p.weights) for p, n in zip(problems, nearest, strict=True)]
         if self._in_cells:
             if self.n_local_clusters is None:
                 problems = [without_duplicates(problem) for problem in problems]
@@ -436,25 +425,18 @@ class Jigsaw(ClusterFindings, LocalSearch):
             return self._from_cells(summaries, rng)
         if broadcast.model is not None:
             return self._step(receive(summaries), broadcast.model)
-        received = receive(summaries, allow_radii=not (self._in_cells or self.liars))
-        if received.radii is not None:  # FeCA's rule
-            return self._model(received, final_group_means(received, int(self.n_clusters)))
+        received = receive(summaries)
+        by_radius = not (self._in_cells or self.liars) and all(
+            s.counts is None and s.radii is not None for s in summaries
+        )
+        _warn_of_missing_counts(summaries, by_radius)
+        if by_radius:  # FeCA's rule
+            radii = np.concatenate([s.radii for s in summaries if s.radii is not None])
+            means = server_aggregation(int(self.n_clusters), received.centers, radii)
+            return self.describe(received, means[coordinate_order(means)])
         self._check_needed(received)
-        clients, rows = [s.client for s in summaries], received.per_site(received.counts)
-        screened = unscreened(received)
-        if self.liars:
-            screened = self._screened(received, clients, int(self.n_clusters))
-        centers, labels, of_k = self._found(screened.used, rng)
-        if not self.liars:  # in the end, and not in the result
-            screened = self._screened(received, clients, len(centers))
-        used, labels, centers, lone_sites = with_lone_clusters(screened, labels, centers)
-        can_protect = not (self._in_cells or self.n_rounds > 1 or received.noise.any())
-        can_protect &= received.has_counts and received.has_sse
-        warn_of_sites(screened, clients, self.liars, can_protect=can_protect)
-        of_sites = {"rows": rows, "notes": screened.notes, "costs": screened.costs}
-        if screened.too_few:
-            of_k = {**of_k, TOO_FEW: np.ones(1)}
-        return self._model(used, centers, labels, of_sites, {**of_k, **lone_sites})
+        centers, labels, of_k = self._found(received, rng)
+        return self.describe(received, centers, labels, of_k)
 
     def _from_cells(self, summaries: Sequence[Summary], rng: np.random.Generator) -> Model:
         """Cluster the sum of all tables of shared cells; what a single client holds is not seen."""
@@ -463,8 +445,8 @@ class Jigsaw(ClusterFindings, LocalSearch):
         noise = float(np.sqrt(sum(s.tensors[CELL_NOISE][0] ** 2 for s in summaries)))
         received = replace(receive([add_up(summaries)]), count_noise=noise, cells=SHARED)
         centers, labels, of_k = self._found(received, rng)
-        model = self._model(received, centers, labels, tensors=of_k)
-        hidden = {n: t for n, t in model.tensors.items() if not n.startswith(SITE_TENSOR)}
+        model = self.describe(received, centers, labels, of_k)
+        hidden = {n: t for n, t in model.tensors.items() if n not in OF_SITES}
         n_sites = sum(int(s.tensors.get(N_SITES, [1])[0]) for s in summaries)
         hidden["support_clients"] = np.full(len(model.centers), n_sites)
         return replace(model, tensors=hidden)
@@ -481,6 +463,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if any(map(has_cells, summaries)):
             return merge_tables(summaries)
         received = receive(summaries)
+        _warn_of_missing_counts(summaries, by_radius=False)
         if not received.has_counts:
             raise ParameterError(
                 "Centers can be merged only with counts, and some clients sent none. Let "
@@ -488,7 +471,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
                 parameter="counts",
             )
         if self._in_cells:
-            _check_sums(received)
+            self._check_needed(received)
         if len(received.centers) <= n_centers:
             labels = np.arange(len(received.centers))
         elif self._in_cells:
@@ -499,8 +482,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
         else:
             rng = np.random.default_rng(0)
             clusters = self._found(received, rng)[1]
-            options: dict[str, Any] = {"max_iter": self.max_iter, "backend": self.backend}
-            labels = divide(received, clusters, n_centers, rng=rng, **options)
+            labels = divide(received, clusters, n_centers, rng=rng, **self._options)
         return merge_received(received, labels, summaries)
 
     def _found(
@@ -508,12 +490,15 @@ class Jigsaw(ClusterFindings, LocalSearch):
     ) -> tuple[Floats, Ints, dict[str, np.ndarray]]:
         """Return centers, the cluster of each local one, and what is known of k and of shapes."""
         if not self._in_cells:
-            return *self._refine(received, self._solve(received, self.n_clusters, rng))[:2], {}
+            k, n_tries = int(self.n_clusters), self.patience
+            weighted = received.centers, received.weights
+            found = solve(*weighted, k, rng=rng, n_tries=n_tries, **self._options)
+            return *self._refine(received, found.centers)[:2], {}
         if self._shaped:
             choice = self._choose(received, ELONGATED if self.shape == ROUND else self.shape)
-            centers, order, found = ClusterShapes.of_choice(choice, self.shape, noise=self.noise)
-            shapes = found.tensors()
-            labels = found.label(received.centers, self._nearest(received, centers))
+            centers, order, shape = ClusterShapes.of_choice(choice, self.shape, noise=self.noise)
+            shapes = shape.tensors()
+            labels = shape.label(received.centers, self._nearest(received, centers))
         else:
             choice, shapes = self._choose(received), {}
             settle = not choice.elongated  # k-means would cut long clusters across
@@ -541,86 +526,32 @@ class Jigsaw(ClusterFindings, LocalSearch):
         if broadcast.cells == SHARED:
             check_cells(summary)
             return
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CountsWarning)  # `aggregate` warns once for all
-            received = receive([summary])
-        self._check_needed(received)
-        if broadcast.model is not None:
-            _check_counts(received)
+        self._check_needed(receive([summary]), several_rounds=broadcast.model is not None)
 
-    def _check_needed(self, received: Received) -> None:
-        """Raise a MessageError if a client sent less than "auto" or `liars` need."""
-        if self._in_cells or self.liars:
-            _check_sums(received)
-        if self.liars:
-            _check_counts(received)
-            if received.noise.any():
-                raise MessageError(NO_LIARS_IN_NOISE)
-
-    def _screened(self, received: Received, clients: Sequence[str], k: int) -> Screened:
-        """Look for clients that are unlike all others; where numbers are noisy, nobody can tell."""
-        hidden = 2 * np.count_nonzero(received.noise) > len(received.noise)
-        if not self.liars and (hidden or not self.for_reports):
-            return unscreened(received)
-        vouched = np.isin(clients, self._vouched)
-        find = partial(self._solve, k=k, n_tries=0)
-        return screen(received, find, k, liars=self.liars, vouched=vouched)
-
-    def _solve(
-        self,
-        received: Received,
-        k: int,
-        rng: np.random.Generator | None = None,
-        n_tries: int | None = None,
-    ) -> Floats:
-        """Find centers; for a check, with random numbers of their own."""
-        return solve(
-            received.centers,
-            received.weights,
-            k,
-            rng=np.random.default_rng(0) if rng is None else rng,
-            max_iter=self.max_iter,
-            n_tries=self.patience if n_tries is None else n_tries,
-            backend=self.backend,
-        ).centers
-
-    def influences(self, summaries: Sequence[Summary], model: Model) -> Floats | None:
-        """Return the influence of each client on the others; None where noise or rounds hide it."""
-        if model.n_lone or self.n_rounds > 1 or any(map(has_cells, summaries)):
-            return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CountsWarning)
-            received = receive(summaries)
-        centers = model.centers
-        if self._in_cells:  # means of a mixture, not of k-means: compare like with like
-            centers = self._refound(received, centers)
-        return influences(received, centers, self._refound)
-
-    def _refound(self, received: Received, centers: Floats) -> Floats:
-        # clusters that were found as a mixture stay those clusters: no moves to other optima
-        n_tries = 0 if self.n_clusters == "auto" else 10
-        return improve(
-            received.centers,
-            received.weights,
-            centers,
-            max_iter=self.max_iter,
-            n_tries=n_tries,
-            backend=self.backend,
-        )
+    def _check_needed(self, received: Received, *, several_rounds: bool = False) -> None:
+        """Raise a MessageError if a client sent less than "auto", `liars` or rounds need."""
+        if (self._in_cells or self.liars) and not received.has_sse:
+            raise MessageError(
+                "An automatic number of clusters and liars need the summed squared distances of "
+                "every client, and some sent none. Give the number of clusters, without liars.",
+                parameter="n_clusters",
+            )
+        if (self.liars or several_rounds) and not received.has_counts:
+            raise MessageError(
+                "Jigsaw with several rounds or liars needs counts from every client. Let the guard "
+                "send counts, exact or rounded, or use neither of them.",
+                parameter="counts",
+            )
+        if self.liars and received.noise.any():
+            raise MessageError(NO_LIARS_IN_NOISE)
 
     def _refine(
         self, received: Received, centers: Floats, *, settle: bool = True
     ) -> tuple[Floats, Ints, Ints]:
-        weighed = received.weighed()
-        return refine(
-            weighed.centers,
-            weighed.counts,
-            weighed.sse,
-            centers,
-            settle=settle,
-            max_iter=self.max_iter,
-            backend=self.backend,
-        )
+        """Treat local clusters as Gaussians: return centers, labels, and the order of centers."""
+        all_of = received.weighed()
+        parts = all_of.centers, all_of.counts, all_of.sse
+        return refine(*parts, centers, settle=settle, **self._options)
 
     def _nearest(self, received: Received, centers: Floats) -> Ints:
         """Return which center is nearest to each received one."""
@@ -629,7 +560,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
     def _choose(self, received: Received, shape: str = ROUND) -> "Choice":
         from fedjigsaw.number.decide import choose  # lazy: most fits need no search
 
-        weighed = without_mixed(received).weighed()
+        weighed = received.without_mixed().weighed()
         sse = weighed.sse
         if weighed.noise.any():  # noise makes some sums zero, and nothing is as narrow as that
             sse = weighed.counts * (sse.sum() / weighed.counts.sum())
@@ -638,7 +569,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             weighed.counts,
             sse,
             owners=weighed.owners,
-            quantization=weighed.grain,
+            quantization=weighed.quantization,
             most=self.max_clusters,
             k=None if self.n_clusters == "auto" else int(self.n_clusters),
             shape=shape,
@@ -651,27 +582,26 @@ class Jigsaw(ClusterFindings, LocalSearch):
         The mean of rows that are all nearest to one center is itself nearest to it, since cells are
         convex. So answers need not name their cluster.
         """
-        _check_counts(received)
+        self._check_needed(received, several_rounds=True)
         centers, labels = lloyd_step(received.centers, received.counts, model.centers)
-        of_sites = {
-            name: model.tensors[SITE_TENSOR + name]
-            for name in ("notes", "costs")
-            if model.tensors.get(SITE_TENSOR + name, labels).shape == (received.n_sites,)
-        }
         of_k = {name: t for name, t in model.tensors.items() if name in K_TENSORS}
-        return self._model(received, centers, labels, of_sites, of_k)
+        return self.describe(received, centers, labels, of_k)
 
-    def _model(
+    def describe(
         self,
         received: Received,
         centers: Floats,
         labels: Ints | None = None,
-        of_sites: Mapping[str, np.ndarray] | None = None,
         tensors: Mapping[str, np.ndarray] | None = None,
     ) -> Model:
-        """Make the model: the centers, and what is known about each, and about each client."""
+        """Make the model: centers, and what is known about each cluster and each client.
+
+        Parameters
+        ----------
+        labels : the cluster of each local one; None is that of the nearest center.
+        tensors : further tensors of the model.
+        """
         if labels is None:
-            centers = centers[coordinate_order(centers)]
             labels = self._nearest(received, centers)
         k, inside = len(centers), labels != NOISE
         if not inside.all():  # rows of no cluster count for the objective only
@@ -690,7 +620,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
             support_spread=spread,
             objective=np.array([sse.sum() + costs[~inside].sum()]),
             skew=np.array([mutual_information(table)]),
-            **site_tensors({"rows": received.per_site(received.counts), **(of_sites or {})}, table),
+            **site_tensors(received.per_site(received.counts), table),
             **({} if received.has_counts else {"guessed_counts": np.ones(1)}),
             **(tensors or {}),
         )
@@ -729,19 +659,12 @@ def _warn_of_empty(labels: Ints, k: int) -> None:
         )
 
 
-def _check_sums(received: Received) -> None:
-    if not received.has_sse:
-        raise MessageError(
-            "An automatic number of clusters and liars need the summed squared distances of every "
-            "client, and some sent none. Give the number of clusters, without liars.",
-            parameter="n_clusters",
-        )
-
-
-def _check_counts(received: Received) -> None:
-    if not received.has_counts:
-        raise MessageError(
-            "Jigsaw with several rounds or liars needs counts from every client. Let the guard "
-            "send counts, exact or rounded, or use neither of them.",
-            parameter="counts",
-        )
+def _warn_of_missing_counts(summaries: Sequence[Summary], by_radius: bool) -> None:
+    without = [summary.client for summary in summaries if summary.counts is None]
+    if not without:
+        return
+    who = f"{len(without)} of {len(summaries)} clients sent no counts ({quote_names(without, 5)})"
+    what = "each center of a client gets an equal share of its rows"
+    if by_radius:
+        what = "centers are grouped by their radii, as FeCA does"
+    warn(f"{who}; {what}.", CountsWarning)

@@ -6,9 +6,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.linalg import eigh
 
-from fedjigsaw._typing import Floats, Ints
+from fedjigsaw._typing import Floats
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.estimator import ASSIGN
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import (
     Problem,
@@ -23,10 +22,7 @@ from fedjigsaw.kernels.kmeans import (
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch
-from fedjigsaw.parameters import Rule, integer, is_integer, real, seed_source
-
-STACKED = 32  # columns of small matrices: there, a call costs as much as its work
-AT_A_TIME = 2**17  # distances between rows and centers: they fit the cache
+from fedjigsaw.parameters import Rule, is_integer
 
 
 class KFed(LocalSearch):
@@ -77,20 +73,9 @@ class KFed(LocalSearch):
     method: ClassVar[str] = "kfed"
     sends: ClassVar[tuple[str, ...]] = ()
     rules: ClassVar[Mapping[str, Rule]] = {
-        "n_clusters": integer(1),
         "n_local_clusters": Rule(
-            "an integer >= 1, a dict of such by client, or None",
-            lambda value: (
-                value is None
-                or (isinstance(value, dict) and all(map(_is_count, value.values())))
-                or _is_count(value)
-            ),
+            "an integer >= 1, a dict of such by client, or None", lambda value: _is_allowed(value)
         ),
-        "n_init": integer(1),
-        "max_iter": integer(1),
-        "tol": real(0),
-        "assign": ASSIGN,
-        "random_state": seed_source(),
     }
 
     def __init__(
@@ -121,21 +106,17 @@ class KFed(LocalSearch):
         self, problems: Sequence[Problem], broadcasts: Sequence[Broadcast]
     ) -> list[Solution]:
         """Return the k' local clusters of each client."""
-        if isinstance(self.n_local_clusters, dict):
-            problems = [
-                problem._replace(n_clusters=self._own_k(self.n_local_clusters, broadcast.client))
-                for problem, broadcast in zip(problems, broadcasts, strict=True)
-            ]
+        if isinstance(own := self.n_local_clusters, dict):
+            missing = [b.client for b in broadcasts if b.client not in own]
+            if missing:
+                raise ParameterError(
+                    f"n_local_clusters of KFed has no entry for client {missing[0]!r}. "
+                    "Give one for every client."
+                )
+            numbers = [own[broadcast.client] for broadcast in broadcasts]
+            problems = [p._replace(n_clusters=k) for p, k in zip(problems, numbers, strict=True)]
         options: dict[str, Any] = {name: getattr(self, name) for name in ("n_init", "max_iter")}
         return cluster_many(problems, tol=self.tol, backend=self.backend, **options)
-
-    def _own_k(self, numbers: dict[str, int], client: str) -> int:
-        if client not in numbers:
-            raise ParameterError(
-                f"n_local_clusters of KFed has no entry for client {client!r}. "
-                "Give one for every client."
-            )
-        return numbers[client]
 
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
@@ -149,8 +130,9 @@ class KFed(LocalSearch):
         return self.make_model(means, chosen=chosen)
 
 
-def _is_count(value: object) -> bool:
-    return is_integer(value) and int(value) >= 1  # type: ignore[call-overload]
+def _is_allowed(value: Any) -> bool:
+    numbers = value.values() if isinstance(value, dict) else [value]
+    return value is None or all(is_integer(k) and k >= 1 for k in numbers)
 
 
 def farthest_first(candidates: Floats, start: Floats, n: int) -> Floats:
@@ -175,53 +157,6 @@ def farthest_first(candidates: Floats, start: Floats, n: int) -> Floats:
     return np.stack(chosen)
 
 
-def project(X: Floats, k: int) -> Floats:
-    """Project the rows onto their first k right singular vectors, the least one first.
-
-    Uses the eigenvectors of the smaller of the two Gram matrices: with 20,000 columns and 500 rows
-    that is one of 500 x 500. The sign of a column of the result is arbitrary.
-
-    Examples
-    --------
-    >>> abs(project(np.array([[0.0, 3.0, 4.0], [1.0, 0.0, 0.0]]), 1)).round(12) + 0
-    array([[5.],
-           [0.]])
-    """
-    return project_many([X], [k])[0]
-
-
-def project_many(rows: Sequence[Floats], numbers: Sequence[int]) -> list[Floats]:
-    """Project the rows of many clients, each onto its own number of vectors, as :func:`project`."""
-    grams = [X @ X.T if len(X) < X.shape[1] else X.T @ X for X in rows]
-    return list(map(_onto, rows, _last_eigenvectors(grams, numbers)))
-
-
-def _onto(X: Floats, vectors: tuple[Floats, Floats]) -> Floats:
-    squares, basis = vectors
-    if len(X) < X.shape[1]:  # X = U S V' gives X V = U S, and X X' = U S S U'
-        return np.asarray(basis * np.sqrt(np.maximum(squares, 0)))
-    return np.asarray(X @ basis)
-
-
-def _last_eigenvectors(
-    matrices: Sequence[Floats], numbers: Sequence[int]
-) -> list[tuple[Floats, Floats]]:
-    """Return the largest eigenvalues of each symmetric matrix, and their vectors as columns."""
-    found: dict[int, tuple[Floats, Floats]] = {}
-    sizes = np.array(list(map(len, matrices)))
-    for size in np.unique(sizes).tolist():
-        those = np.flatnonzero(sizes == size).tolist()
-        if size > STACKED:
-            ends = ([size - numbers[i], size - 1] for i in those)
-            each = [eigh(matrices[i], subset_by_index=e) for i, e in zip(those, ends, strict=True)]
-            found |= zip(those, each, strict=True)
-            continue
-        values, vectors = np.linalg.eigh(np.stack([matrices[i] for i in those]))
-        for i, value, vector in zip(those, values, vectors, strict=True):
-            found[i] = value[-numbers[i] :], vector[:, -numbers[i] :]
-    return [found[i] for i in range(len(matrices))]
-
-
 def cluster_many(
     problems: Sequence[Problem],
     *,
@@ -237,32 +172,47 @@ def cluster_many(
     run Lloyd's iterations on the rows themselves.
     """
     options: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "backend": backend}
-    projected = _projected(problems)
+    shadows = list(map(_projected, problems))
     starts: dict[int, Floats] = {}
-    for width in {problem.X.shape[1] for problem in projected}:
-        group = [i for i, problem in enumerate(projected) if problem.X.shape[1] == width]
-        shadows = [projected[i] for i in group]
-        found = kmeans_many(shadows, n_init=n_init, **options)
-        means = core_means([problems[i].X for i in group], [p.X for p in shadows], found)
-        starts |= zip(group, means, strict=True)
+    for width in {shadow.X.shape[1] for shadow in shadows}:
+        group = [i for i, shadow in enumerate(shadows) if shadow.X.shape[1] == width]
+        found = kmeans_many([shadows[i] for i in group], n_init=n_init, **options)
+        for i, local in zip(group, found, strict=True):
+            starts[i] = core_means(problems[i].X, shadows[i].X, local)
     return settle_many(problems, [starts[i] for i in range(len(problems))], **options)
 
 
-def _projected(problems: Sequence[Problem]) -> list[Problem]:
-    """Return each problem in the space of its first k singular vectors, if that is less."""
-    found = list(problems)
-    those = [i for i, problem in enumerate(found) if problem.n_clusters < problem.X.shape[1]]
-    numbers = [count_distinct(found[i].X, at_most=found[i].n_clusters) for i in those]
-    shadows = project_many([found[i].X for i in those], numbers)
-    for i, shadow, k in zip(those, shadows, numbers, strict=True):
-        found[i] = found[i]._replace(X=shadow, n_clusters=k)
-    return found
+def _projected(problem: Problem) -> Problem:
+    """Return a problem in the space of its first k singular vectors, if that is less."""
+    X, k = problem.X, problem.n_clusters
+    if k >= X.shape[1]:
+        return problem
+    k = count_distinct(X, at_most=k)
+    return problem._replace(X=project(X, k), n_clusters=k)
 
 
-def core_means(
-    rows: Sequence[Floats], projected: Sequence[Floats], found: Sequence[Solution]
-) -> list[Floats]:
-    """Return the means of the core of each cluster, for many clients.
+def project(X: Floats, k: int) -> Floats:
+    """Project the rows onto their first k right singular vectors, the least one first.
+
+    Uses the eigenvectors of the smaller of the two Gram matrices: with 20,000 columns and 500 rows
+    that is one of 500 x 500. The sign of a column of the result is arbitrary.
+
+    Examples
+    --------
+    >>> abs(project(np.array([[0.0, 3.0, 4.0], [1.0, 0.0, 0.0]]), 1)).round(12) + 0
+    array([[5.],
+           [0.]])
+    """
+    wide = len(X) < X.shape[1]
+    gram = X @ X.T if wide else X.T @ X
+    squares, vectors = eigh(gram, subset_by_index=[len(gram) - k, len(gram) - 1])
+    if wide:  # X = U S V' gives X V = U S, and X X' = U S S U'
+        return np.asarray(vectors * np.sqrt(np.maximum(squares, 0)))
+    return np.asarray(X @ vectors)
+
+
+def core_means(X: Floats, projected: Floats, found: Solution) -> Floats:
+    """Return the mean of the core of each cluster.
 
     The core has the rows whose projection is three times closer to its center than to any other. A
     cluster without any is its own core.
@@ -271,39 +221,17 @@ def core_means(
     --------
     >>> from fedjigsaw.kernels.kmeans import partition_of
     >>> X = np.array([[0.0], [1.0], [4.6], [10.0], [11.0]])
-    >>> (means,) = core_means([X], [X], [partition_of(X, np.array([0, 0, 0, 1, 1]))])
-    >>> means.ravel().tolist()
+    >>> core_means(X, X, partition_of(X, np.array([0, 0, 0, 1, 1]))).ravel().tolist()
     [0.5, 10.5]
     """
-    sizes = np.array([len(one.centers) for one in found])
-    owners = np.repeat(np.arange(len(found)), list(map(len, rows)))
-    labels = np.concatenate([one.labels for one in found])
-    core = _cores(np.concatenate(projected), owners, labels, [one.centers for one in found])
-    clusters = (np.cumsum(sizes) - sizes)[owners] + labels  # of all clients, one after the other
-    k = int(sizes.sum())
-    core |= np.bincount(clusters, core, minlength=k)[clusters] == 0
-    w = core.astype(np.float64)
-    means = label_sums(np.concatenate(rows), clusters, w, k)
-    means /= np.bincount(clusters, w, minlength=k)[:, None]
-    return np.split(means, np.cumsum(sizes)[:-1])
-
-
-def _cores(X: Floats, owners: Ints, labels: Ints, centers: Sequence[Floats]) -> Any:
-    """Tell which rows are three times closer to their client's own center than to its others."""
-    k = max(map(len, centers))
-    padded = np.full((X.shape[1], k, len(centers)), np.inf)  # of a column, center and client
-    for i, one in enumerate(centers):
-        padded[:, : len(one), i] = one.T
-    core = np.empty(len(X), dtype=bool)
-    for part in blocks(len(X), k, AT_A_TIME):
-        squared = np.zeros((k, len(labels[part])))
-        for values, places in zip(X[part].T, padded, strict=True):
-            difference = places.take(owners[part], axis=1)
-            difference -= values
-            difference *= difference
-            squared += difference
-        own = labels[part], np.arange(squared.shape[1])
-        nearest = np.sqrt(squared[own])
-        squared[own] = np.inf
-        core[part] = 3 * nearest <= np.sqrt(squared.min(axis=0))
-    return core
+    k, labels, core = len(found.centers), found.labels, np.empty(len(X), dtype=bool)
+    for part in blocks(len(X), k):
+        distances = pairwise_distances(projected[part], found.centers)
+        own = np.arange(len(distances)), labels[part]
+        nearest = distances[own]
+        distances[own] = np.inf
+        core[part] = 3 * nearest <= distances.min(axis=1)
+    core |= np.bincount(labels, core, minlength=k)[labels] == 0
+    weights = core.astype(np.float64)
+    means: Floats = label_sums(X, labels, weights, k)
+    return means / np.bincount(labels, weights, minlength=k)[:, None]

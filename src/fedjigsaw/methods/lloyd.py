@@ -17,7 +17,7 @@ from fedjigsaw.kernels.kmeans import (
 )
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch
-from fedjigsaw.parameters import Rule, integer, one_of, seed_source
+from fedjigsaw.parameters import Rule, integer, one_of
 
 
 class FederatedLloyd(LocalSearch):
@@ -77,10 +77,8 @@ class FederatedLloyd(LocalSearch):
     sends: ClassVar[tuple[str, ...]] = ("counts",)
     server_parameters: ClassVar[tuple[str, ...]] = ("step",)
     rules: ClassVar[Mapping[str, Rule]] = {
-        "n_clusters": integer(1),
         "n_rounds": integer(1),
         "step": one_of("lloyd", "kmeans"),
-        "random_state": seed_source(),
     }
     # the start of a client: seeds of k-means++, and one step from them
     n_init: int = 1

@@ -1,16 +1,14 @@
 """Match averaging: the baseline that pairs all clients' centers one to one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.estimator import ASSIGN
 from fedjigsaw.kernels.matching import match
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch
-from fedjigsaw.parameters import Rule, integer, real, seed_source
 
 
 class MatchAveraging(LocalSearch):
@@ -58,14 +56,6 @@ class MatchAveraging(LocalSearch):
     takes_weights: ClassVar[bool] = True
     takes_sparse: ClassVar[bool] = True
     sends: ClassVar[tuple[str, ...]] = ()
-    rules: ClassVar[Mapping[str, Rule]] = {
-        "n_clusters": integer(1),
-        "n_init": integer(1),
-        "max_iter": integer(1),
-        "tol": real(0),
-        "assign": ASSIGN,
-        "random_state": seed_source(),
-    }
 
     def __init__(
         self,

@@ -11,7 +11,7 @@ from fedjigsaw.errors import MessageError, invalid
 from fedjigsaw.kernels.kmeans import Solution, kmeans
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods._searching import LocalSearch, make_summaries
-from fedjigsaw.parameters import Rule, integer, real, seed_source
+from fedjigsaw.parameters import Rule, real
 
 _POSITIVE = real(0, inclusive=False)
 
@@ -67,14 +67,10 @@ class Mufc(LocalSearch):
     method: ClassVar[str] = "mufc"
     sends: ClassVar[tuple[str, ...]] = ("counts",)
     rules: ClassVar[Mapping[str, Rule]] = {
-        "n_clusters": integer(1),
-        "n_local_clusters": integer(1, or_none=True),
         "bin_width": Rule(
             "a finite number > 0 or None",
             lambda value: value is None or _POSITIVE.accepts(value),
         ),
-        "max_iter": integer(1),
-        "random_state": seed_source(),
     }
     n_init: int = 1  # one seeding, as in the paper
     tol: float = 1e-4

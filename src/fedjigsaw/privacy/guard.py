@@ -345,8 +345,8 @@ class RememberingGuard(Guard):
         """Return how coarse each column is, rounded in the units of the file."""
         if self.scaler is None or self.memory.rows is None:
             return super().quantization(rows)
-        grain = super().quantization(self.memory.rows)
-        return np.where(grain > 0, grain / self.scaler.deviation**2, grain)
+        found = super().quantization(self.memory.rows)
+        return np.where(found > 0, found / self.scaler.deviation**2, found)
 
 
 # ----------------------------------------------------------------------------------- small clusters

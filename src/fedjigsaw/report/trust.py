@@ -9,7 +9,7 @@ from fedjigsaw.messages import TOO_FEW, Model
 from fedjigsaw.methods import data_kind
 from fedjigsaw.methods._support import support_of
 from fedjigsaw.number.cells import sends_cells
-from fedjigsaw.robust.site_reports import PREFIX, SiteReport, lone_clients, site_reports
+from fedjigsaw.robust.influence import PREFIX, SiteReport, lone_clients, site_reports
 
 
 def strange_sites(file: ModelFile) -> list[str]:

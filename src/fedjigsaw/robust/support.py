@@ -1,4 +1,4 @@
-r"""What sites support of one another: who is strange, and what to leave out against liars.
+r"""The screen: what sites support of one another, before and after any method aggregates.
 
 A site can be unlike all others and honest, so no test of summaries tells it from a lie. Without
 `liars`, all that is valid counts, and the strangest site is only reported. With ``liars=f``:
@@ -12,23 +12,27 @@ A site can be unlike all others and honest, so no test of summaries tells it fro
    guess from all other centers. What fewer than f sites support of them stays out.
 4. What stays out is not lost: where it is far from all clusters, touching pieces of one site form
    a *lone* cluster, if they save at least half of what a mean cluster costs.
+
+A method takes part if it has the parameters `liars` and `vouch`, and a `describe` that makes a
+model from local clusters, centers and labels. It gets summaries, and knows nothing of the screen.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from fedjigsaw._received import SHARE, Flags, Received, receive
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import ParameterError
+from fedjigsaw.errors import ConspicuousSiteWarning, ParameterError, warn
 from fedjigsaw.kernels.kmeans import blocks, nearest_centers, partition_of
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import LONE_SITES, MAX_RATIO
-from fedjigsaw.robust.received import Received
-
-Flags = npt.NDArray[np.bool_]
-Find = Callable[[Received], Floats]  # centers, by few starts
+from fedjigsaw.kernels.solver import solve
+from fedjigsaw.messages import LONE_SITES, MAX_RATIO, TOO_FEW, Broadcast, Model, Summary
+from fedjigsaw.number.cells import sends_cells
+from fedjigsaw.privacy.summaries import has_cells
+from fedjigsaw.robust.influence import HEAVY, LIMITED, OUTSIDE, ROWS, UNSUPPORTED, reason_of
 
 FEWEST = 4  # sites from which on one can be called strange
 REACH = 2.0  # spreads within which another site's center supports a center,
@@ -36,12 +40,9 @@ REACH_OF_SUSPECT = 1.4  # and within which it supports one of a suspect; own spr
 NARROWEST, WIDEST = 0.5, 1.2  # spreads, in typical ones
 MOST_SPREAD = 3.0  # spread of a local cluster at most, with `liars`
 EQUAL = 1e-6  # typical distances between centers, within which two are equal
-SUSPECT = 0.05  # least cost of a suspect's alone centers, in what all supported centers cost;
-STRANGE = (
-    0.2  # of a site that is reported, and of further suspects where f is too small for the split
-)
+SUSPECT = 0.05  # least cost of a suspect's alone centers, in what all supported centers cost
+STRANGE = 0.2  # that of a site that is reported, and of further suspects where f is too small
 FEW_ROWS = 0.05  # of a site, so few are its tail, which others may not have: no reason to report it
-HEAVY = 8.0  # times the rows of the next largest site, from which on it is reported
 LONE = 0.5  # least gain of a lone cluster, in the cost of a mean cluster
 RADII = 2.0  # of a cluster, within which it takes what stays out
 DIGITS = 1e-13  # of the largest squared norm: squared distances as small as that lose digits
@@ -49,136 +50,195 @@ MOST_PAIRS = 2**21  # of centers that are compared; of more, each is compared wi
 FEWEST_COMPARED = 64  # at least
 IN_CACHE = 2**16  # numbers of a block
 
-UNSUPPORTED, ROWS, OUTSIDE, LIMITED = 1, 2, 4, 8  # notes about a site; the last two with `liars`
-
 
 @dataclass(frozen=True)
 class Screened:
-    """Summaries of all sites, seen in the light of each other.
+    """Summaries of all sites, compared with each other.
 
     Attributes
     ----------
-    used : what centers are found from.
-    outside : local clusters of suspects that too few others support.
-    reach : shape (n_outside,), how far each of these reaches to touch others of its site.
+    received : all local clusters; with `liars`, no sum of squares is larger than is plausible.
+    out : shape (n,), local clusters of suspects that too few others support.
+    reach : shape (n,), how far each of them reaches to touch others of its site.
+    shares : shape (n_sites,), of the rows of each site that count.
     costs : shape (n_sites,), what the alone centers of each site cost, in what all supported
         centers cost.
     notes : shape (n_sites,), what is to be reported about each.
     too_few : whether more sites hold groups of their own than `liars` allows for.
-    shares : shape (n_sites,) or None, of the rows of each site that count.
     """
 
-    used: Received
-    outside: Received
+    received: Received
+    out: Flags
     reach: Floats
+    shares: Floats
     costs: Floats
     notes: Ints
     too_few: bool = False
-    shares: Floats | None = None
+
+    def passed(self, summaries: Sequence[Summary]) -> list[Summary]:
+        """Return the summaries without what stays out, as of so many rows as count."""
+        made, end = [], 0
+        for summary, share in zip(summaries, self.shares, strict=True):
+            own = slice(end, end := end + len(summary.centers))
+            kept = ~self.out[own]
+            if not kept.any():
+                continue
+            assert summary.counts is not None
+            counts, sent = self.received.counts[own][kept], summary.counts[kept]
+            made.append(
+                replace(
+                    summary,
+                    n_samples=max(1, round(counts.sum())),
+                    centers=summary.centers[kept],
+                    radii=None if summary.radii is None else summary.radii[kept],
+                    counts=sent,
+                    sse=self.received.sse[own][kept] / (counts / sent),
+                    tensors={**summary.tensors, SHARE: np.array([share])},
+                )
+            )
+        return made
 
 
-def unscreened(received: Received) -> Screened:
-    """Return summaries about which nothing can be reported."""
-    nobody, nothing = np.zeros(received.n_sites), np.zeros(0, dtype=np.int64)
-    notes = nobody.astype(np.int64)
-    return Screened(received, received.select(nothing), np.zeros(0), nobody, notes)
+def aggregate(
+    method: Any, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
+) -> Model:
+    """Aggregate what the screen lets pass, and add to the model what it notes about sites.
 
-
-def screen(received: Received, find: Find, k: int, *, liars: int, vouched: Flags) -> Screened:
-    """Find the strangest site; with `liars`, set aside what too few support of that many suspects.
-
-    Parameters
-    ----------
-    find : finds `k` centers, by few starts.
-    vouched : shape (n_sites,), sites that count in any case.
+    Without `liars` everything passes, and the centers have the bits that the method alone gives.
     """
-    n_sites = received.n_sites
+    earlier = broadcast.model
+    model: Model
+    takes_part = hasattr(method, "liars") and hasattr(method, "describe")
+    takes_part = takes_part and not any(map(has_cells, summaries))
+    if not takes_part or earlier is not None or not (method.liars or method.for_reports):
+        model = method.aggregate(summaries, broadcast, rng)
+        if takes_part and earlier is not None:
+            noted = {n: t for n, t in earlier.tensors.items() if n in ("site_notes", "site_costs")}
+            kept = {n: t for n, t in noted.items() if len(t) == len(summaries)}
+            model = replace(model, tensors={**model.tensors, **kept})
+        return model
+    received = receive(summaries)
+    noisy = np.count_nonzero(received.noise)
+    if method.liars and received.has_counts and received.has_sse and not noisy:
+        found = screen(method, received, summaries, int(method.n_clusters))
+        model = method.aggregate(found.passed(summaries), broadcast, rng)
+        model = _with_lone_clusters(method, found, model)
+    else:
+        model = method.aggregate(summaries, broadcast, rng)  # with liars, it refuses these
+        if 2 * noisy > len(received.noise):  # noise hides who is strange
+            return model
+        found = screen(method, received, summaries, len(model.centers))
+    return _noted(method, found, summaries, model)
+
+
+def screen(method: Any, received: Received, summaries: Sequence[Summary], k: int) -> Screened:
+    """Find the strangest site; with `liars`, what too few others support of that many suspects."""
+    liars, n_sites = int(method.liars), received.n_sites
     if n_sites <= 2 * liars:
         raise ParameterError(
             f"liars={liars} requires at least {2 * liars + 1} clients, so that most are honest; "
             f"got {n_sites}."
         )
-    found = unscreened(received)
+    nothing = np.zeros(len(received.owners))
+    notes = np.zeros(n_sites, dtype=np.int64)
+    found = Screened(received, nothing > 0, nothing, np.ones(n_sites), np.zeros(n_sites), notes)
     if n_sites < (3 if liars else FEWEST):
         return found
+    vouched = np.isin([s.client for s in summaries], list(map(str, method.vouch or ())))
     rows = received.per_site(received.counts)
     next_largest = np.sort(rows)[-1 - max(liars, 1)]
-    found.notes[(rows > HEAVY * next_largest) & ~vouched] |= LIMITED if liars else ROWS
+    notes[(rows > HEAVY * next_largest) & ~vouched] |= LIMITED if liars else ROWS
+    shares = np.ones(n_sites)
     if liars:
         shares = np.where(vouched, 1.0, np.minimum(1, next_largest / np.maximum(rows, 1)))
-        received = received.weighted(shares)
-    typical, n_others = _typical_spread(received), max(liars, 1)
-    own = np.sqrt((received.sse + typical**2) / received.counts)
+    limited = received.limited(shares) if liars else received
+    typical, n_others = _typical_spread(limited), max(liars, 1)
+    own = np.sqrt((limited.sse + typical**2) / limited.counts)
     spreads = np.clip(own, NARROWEST * typical, WIDEST * typical)
-    if liars:  # a lie about squares alone would move centers, too
-        most = received.counts * (MOST_SPREAD * typical) ** 2
-        received = replace(received, sse=np.minimum(received.sse, most))
-        found = replace(found, used=received, shares=shares)
-    alone = ~_supported(received, REACH * spreads, n_others) & ~vouched[received.owners]
-    costs = _costs(received, spreads, alone, find)
-    many = received.per_site(np.where(alone, received.counts, 0)) > FEW_ROWS * rows
-    n_supported = int((~alone).sum())
+    alone = ~_supported(limited, REACH * spreads, n_others) & ~vouched[limited.owners]
+    costs = _costs(method, limited, spreads, alone, k)
+    many = limited.per_site(np.where(alone, limited.counts, 0)) > FEW_ROWS * rows
     order = np.argsort(-costs, kind="stable")
+    found = replace(found, costs=np.minimum(costs, MAX_RATIO), shares=shares)
     if not liars:
-        strangest = order[(many & (costs > STRANGE))[order]][:1]
-        found.notes[strangest] |= UNSUPPORTED
-        return replace(found, costs=np.minimum(costs, MAX_RATIO))
+        notes[order[(many & (costs > STRANGE))[order]][:1]] |= UNSUPPORTED
+        return found
     suspects = order[:liars][costs[order[:liars]] > SUSPECT]
-    out = np.isin(received.owners, suspects)
-    out[out] = ~_supported(received, REACH_OF_SUSPECT * spreads, n_others, of=out)
-    told = suspects[(many & (costs > STRANGE))[suspects]]
-    found.notes[told[np.isin(told, received.owners[out])]] |= OUTSIDE
+    out = np.isin(limited.owners, suspects)
+    out[out] = ~_supported(limited, REACH_OF_SUSPECT * spreads, n_others, of=out)
+    reported = suspects[(many & (costs > STRANGE))[suspects]]
+    notes[reported[np.isin(reported, limited.owners[out])]] |= OUTSIDE
+    further = float((many * costs)[order[liars : 2 * liars]].sum())
+    # a lie about squares alone would move centers, too
+    most = received.counts * (MOST_SPREAD * typical) ** 2
     return replace(
         found,
-        used=received.select(~out),
-        outside=received.select(out),
-        reach=REACH_OF_SUSPECT * np.minimum(own, MOST_SPREAD * typical)[out],
-        costs=np.minimum(costs, MAX_RATIO),
-        too_few=bool((many * costs)[order[liars : 2 * liars]].sum() > STRANGE) or n_supported < k,
+        received=replace(received, sse=np.minimum(received.sse, most)),
+        out=out,
+        reach=REACH_OF_SUSPECT * np.minimum(own, MOST_SPREAD * typical),
+        too_few=further > STRANGE or int((~alone).sum()) < k,
     )
 
 
-def with_lone_clusters(
-    screened: Screened, labels: Ints, centers: Floats
-) -> tuple[Received, Ints, Floats, dict[str, Ints]]:
-    """Add what stays out to what centers were found from: lone clusters, and rows near others.
+def _noted(method: Any, found: Screened, summaries: Sequence[Summary], model: Model) -> Model:
+    """Return the model with the notes about sites, and warn of those that are unlike all others."""
+    received = found.received
+    can_protect = not (sends_cells(vars(method)) or method.n_rounds > 1 or received.noise.any())
+    can_protect &= received.has_counts and received.has_sse
+    for summary, note, costs in zip(summaries, found.notes, found.costs, strict=True):
+        if not note:
+            continue
+        advice = f"If its data are right, use vouch=[{summary.client!r}]"
+        if not method.liars:
+            protect = ", or protect the others with liars=1" if can_protect else ""
+            advice += f"; if not, leave it out{protect}"
+        warn(
+            f"Client {summary.client!r} is unlike the others: "
+            f"{reason_of(int(note), float(costs))}. {advice}.",
+            ConspicuousSiteWarning,
+        )
+    if found.too_few:
+        warn(
+            f"More clients than liars={method.liars} allows for hold groups that too few others "
+            "share. Choose a smaller number of liars, or read lone clusters as clusters.",
+            ConspicuousSiteWarning,
+        )
+    rows = np.rint(received.per_site(received.counts)).astype(np.int64)
+    tensors = {"site_rows": rows, "site_notes": found.notes, "site_costs": found.costs}
+    tensors |= {TOO_FEW: np.ones(1)} if found.too_few else {}
+    return replace(model, tensors={**model.tensors, **tensors})
+
+
+def _with_lone_clusters(method: Any, found: Screened, model: Model) -> Model:
+    """Return a model of all that was received: with lone clusters, and rows near others.
 
     All rows of sites are in it again, but for those of sites that claim very many.
-
-    Returns
-    -------
-    The local clusters of all clusters, the cluster of each, the centers with those of lone clusters
-    at the end, and the site of each lone cluster as a tensor of the model, if there are any.
     """
-    used, outside, tensors = screened.used, screened.outside, {}
-    k, lone = len(centers), _lone_clusters(screened, centers)
+    centers, out = model.centers, found.out
+    k, limited = len(centers), found.received.limited(found.shares)
+    outside, lone = limited.select(out), _lone_clusters(found, limited, centers)
+    labels, tensors = nearest_centers(limited.centers, centers)[0], {}
     if (lone >= 0).any():
         pieces = outside.select(lone >= 0)
-        found = partition_of(pieces.centers, lone[lone >= 0], pieces.counts)  # by coordinates
-        sites = pieces.owners[np.unique(found.labels, return_index=True)[1]]
+        parts = partition_of(pieces.centers, lone[lone >= 0], pieces.counts)  # by coordinates
+        tensors = {LONE_SITES: pieces.owners[np.unique(parts.labels, return_index=True)[1]]}
         lone_rows = pieces.per_site(pieces.counts)
-        rows = used.per_site(used.counts) + outside.per_site(outside.counts)
-        screened.notes[lone_rows > FEW_ROWS * rows] |= OUTSIDE
-        tensors = {LONE_SITES: sites}
-        centers = np.r_[centers, found.centers]
-    if len(outside.owners):
-        order = np.argsort(np.r_[used.owners, outside.owners], kind="stable")  # as in `joined`
+        found.notes[lone_rows > FEW_ROWS * limited.per_site(limited.counts)] |= OUTSIDE
+        centers = np.r_[centers, parts.centers]
         near = nearest_centers(outside.centers, centers)[0]
-        if tensors:  # of its own site, even where another one claims the same place
-            near[lone >= 0] = k + found.labels
-        labels = np.r_[labels, near][order]
-        used = used.joined(outside)
-    if screened.shares is not None:
-        used = used.weighted(1 / np.where(screened.notes & LIMITED, 1.0, screened.shares))
-    return used, labels, centers, tensors
+        near[lone >= 0] = k + parts.labels  # of its own site, even where another claims the place
+        labels[out] = near
+    counted = found.received.limited(np.where(found.notes & LIMITED, found.shares, 1.0))
+    made: Model = method.describe(counted, centers, labels, tensors)
+    return made
 
 
-def _lone_clusters(screened: Screened, centers: Floats) -> Ints:
+def _lone_clusters(screened: Screened, limited: Received, centers: Floats) -> Ints:
     """Return the lone cluster of each local cluster outside, or -1.
 
     A site has at most as many lone clusters as there are others: those that save most.
     """
-    used, outside = screened.used, screened.outside
+    used, outside = limited.select(~screened.out), limited.select(screened.out)
     found = np.full(len(outside.owners), -1)
     if not len(found):
         return found
@@ -193,7 +253,7 @@ def _lone_clusters(screened: Screened, centers: Floats) -> Ints:
     outside, gains, reach = (
         outside.select(far),
         (outside.counts * away**2)[far],
-        screened.reach[far],
+        screened.reach[screened.out][far],
     )
     labels, n_found = np.full(len(far), -1), 0
     for site in np.unique(outside.owners):
@@ -253,19 +313,25 @@ def _supported(received: Received, reach: Floats, n_others: int, of: Flags | Non
             squared += norms[others]
             near = squared <= (reach[rows] ** 2 - norms[rows])[:, None]
         near &= owners[rows, None] != owners[others]
-        found[part] = np.logical_or.reduceat(near, starts, axis=1).sum(axis=1) >= n_others
+        if n_others == 1:  # any one: ten times as fast as by site
+            found[part] = near.any(axis=1)
+        else:
+            found[part] = np.logical_or.reduceat(near, starts, axis=1).sum(axis=1) >= n_others
     return found
 
 
-def _costs(received: Received, spreads: Floats, alone: Flags, find: Find) -> Floats:
+def _costs(method: Any, received: Received, spreads: Floats, alone: Flags, k: int) -> Floats:
     """Return what alone centers of each site cost, in what all supported ones cost.
 
-    Distances are those to centers that are found without the alone ones. Spreads are used instead
-    of sums of squares, which may be a lie.
+    Distances are those to centers that are found without the alone ones, by few starts. Spreads are
+    used instead of sums of squares, which may be a lie.
     """
     if not alone.any() or alone.all():
         return np.zeros(received.n_sites)
-    distances = nearest_centers(received.centers, find(received.select(~alone)))[1]
-    costs = received.counts * distances**2
+    others = received.select(~alone)
+    options = {"max_iter": method.max_iter, "n_tries": 0, "backend": method.backend}
+    rng = np.random.default_rng(0)
+    guess = solve(others.centers, others.weights, k, rng=rng, **options).centers
+    costs = received.counts * nearest_centers(received.centers, guess)[1] ** 2
     usual = float((costs + received.counts * spreads**2)[~alone].sum())
     return received.per_site(np.where(alone, costs, 0)) / (usual or 1.0)

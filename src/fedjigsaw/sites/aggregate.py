@@ -184,7 +184,7 @@ def solve_together(
 
 def with_reports(method: FederatedMethod, summaries: Sequence[Summary], model: Model) -> Model:
     """Add what reports tell of each site, and what no further round needs: its influence."""
-    from fedjigsaw.methods._fitted import with_influences  # it needs what clusters
+    from fedjigsaw.robust.influence import with_influences  # it needs what clusters
 
     members = unpacked(summaries)
     if own_model(members, method.method, method.configuration()) is not None:  # it has them

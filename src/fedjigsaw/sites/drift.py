@@ -35,7 +35,7 @@ from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods import find_for_rows
-from fedjigsaw.robust.site_reports import site_reports
+from fedjigsaw.robust.influence import site_reports
 from fedjigsaw.sites.compatibility import check_one_round, reorder, scaler_name
 from fedjigsaw.sites.regions import aggregate_round
 from fedjigsaw.sites.succession import Places, Succession, places_of, relate

@@ -22,10 +22,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedjigsaw._received import MIN_SITES, Flags
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.scaling import Stats, aligned
-from fedjigsaw.robust.received import MIN_SITES
-from fedjigsaw.robust.support import Flags
 
 FAR = 10.0  # sizes of a column from which on a site is told
 IMPOSSIBLE = 1e3  # sizes from which on it is set aside, if the others are alike

@@ -1,16 +1,16 @@
 """Merge the summaries of a region's sites into one summary with fewer centers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from fedjigsaw._received import Received
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import partition_of
 from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import CELL_NOISE, CELLS, LEFT_OUT, NOISE, QUANTIZATION, Summary
 from fedjigsaw.privacy.summaries import check_same_cells, count_noise
-from fedjigsaw.robust.received import Received
 
 
 def merge_received(received: Received, labels: Ints, summaries: Sequence[Summary]) -> Summary:
@@ -26,7 +26,7 @@ def merge_received(received: Received, labels: Ints, summaries: Sequence[Summary
 
     Examples
     --------
-    >>> from fedjigsaw.robust.received import receive
+    >>> from fedjigsaw._received import receive
     >>> a = Summary(4, [[0.0], [4.0]], counts=[1, 3], sse=[0.0, 6.0])
     >>> merged = merge_received(receive([a]), np.zeros(2, dtype=np.int64), [a])
     >>> merged.centers.tolist(), merged.counts.tolist(), merged.sse.tolist()
@@ -56,13 +56,7 @@ def merge_received(received: Received, labels: Ints, summaries: Sequence[Summary
 
 
 def divide(
-    received: Received,
-    clusters: Ints,
-    n_parts: int,
-    *,
-    rng: np.random.Generator,
-    max_iter: int,
-    backend: Backend | None = None,
+    received: Received, clusters: Ints, n_parts: int, *, rng: np.random.Generator, **options: Any
 ) -> Ints:
     """Divide each cluster of local ones into parts by weighted k-means; return the part of each.
 
@@ -72,11 +66,11 @@ def divide(
     ----------
     clusters : shape (n,), the cluster of each local one.
     n_parts : most parts in all, at least as many as clusters.
-    max_iter, backend : those of :func:`~fedjigsaw.kernels.solver.solve`.
+    options : those of :func:`~fedjigsaw.kernels.solver.solve`.
 
     Examples
     --------
-    >>> from fedjigsaw.robust.received import receive
+    >>> from fedjigsaw._received import receive
     >>> a = Summary(5, [[0.0], [1.0], [4.0], [9.0], [8.0]], counts=[1, 1, 1, 1, 1])
     >>> rng = np.random.default_rng(0)
     >>> divide(receive([a]), np.array([0, 0, 0, 1, 1]), 4, rng=rng, max_iter=300).tolist()
@@ -87,16 +81,8 @@ def divide(
     for i, name in enumerate(names):
         own = np.flatnonzero(clusters == name)
         quota = n_parts // len(names) + (i < n_parts % len(names))
-        weights = received.weights[own]
-        found = solve(
-            received.centers[own],
-            weights,
-            quota,
-            rng=rng,
-            max_iter=max_iter,
-            n_tries=0,
-            backend=backend,
-        )
+        weighted = received.centers[own], received.weights[own]
+        found = solve(*weighted, quota, rng=rng, n_tries=0, **options)
         labels[own] = n_found + found.labels
         n_found += len(found.centers)
     return labels
@@ -140,12 +126,14 @@ def _of_cells(
 ) -> dict[str, np.ndarray]:
     """Return what is known besides, where the number of clusters is to be found."""
     tensors: dict[str, np.ndarray] = {}
-    told = [s.tensors[QUANTIZATION] for s in summaries if QUANTIZATION in s.tensors]
-    if told:
-        columns = [column[column >= 0] for column in np.array(told, dtype=np.float64).T]
+    sent = [
+        summary.tensors[QUANTIZATION] for summary in summaries if QUANTIZATION in summary.tensors
+    ]
+    if sent:
+        columns = [column[column >= 0] for column in np.array(sent, dtype=np.float64).T]
         enough = [2 * len(known) >= len(summaries) for known in columns]
-        grain = [np.median(c) if e else -1.0 for c, e in zip(columns, enough, strict=True)]
-        tensors[QUANTIZATION] = np.array(grain)
+        found = [np.median(c) if e else -1.0 for c, e in zip(columns, enough, strict=True)]
+        tensors[QUANTIZATION] = np.array(found)
     if received.mixed is not None and received.mixed.all():
         tensors[LEFT_OUT] = np.array([n_rows])
     elif received.left_out >= 1:  # the receiver takes these rows out of all rows again

@@ -5,21 +5,20 @@ import pytest
 
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import LONE_SITES, Model
-from fedjigsaw.robust.site_reports import lone_clients, site_reports, site_tensors
-from fedjigsaw.robust.support import UNSUPPORTED
+from fedjigsaw.methods._fitted import site_tensors
+from fedjigsaw.robust.influence import UNSUPPORTED, lone_clients, site_reports
 
 TABLE = np.array([[5.0, 5.0, 0.0], [5.0, 0.0, 7.0], [0.0, 0.0, 0.0]])
 SITES = ["bern", "lyon", "oslo"]
 
 
 def model(**changes):
-    known = {
-        "rows": np.array([10.0, 12.0, 1e9]),
-        "notes": np.array([0, 0, UNSUPPORTED]),
-        "costs": np.array([0.0, 0.1, 7.0]),
-        "influence": np.array([1.0, 1.2, 99.0]),
+    tensors = {
+        **site_tensors([10.0, 12.0, 1e9], TABLE),
+        "site_notes": np.array([0, 0, UNSUPPORTED]),
+        "site_costs": np.array([0.0, 0.1, 7.0]),
+        "site_influence": np.array([1.0, 1.2, 99.0]),
     }
-    tensors = site_tensors(known, TABLE)
     return Model([[0.0], [1.0], [2.0]], tensors={**tensors, **changes})
 
 
@@ -32,7 +31,7 @@ def test_by_hand():
 
 
 def test_without_influence():
-    tensors = site_tensors({"rows": np.array([10.0])}, TABLE[:1])
+    tensors = site_tensors([10.0], TABLE[:1])
     (report,) = site_reports(Model([[0.0]], tensors=tensors), ["bern"])
     assert report.influence is None
 

@@ -1,4 +1,4 @@
-"""Put the summaries that a server received together, and refuse contradictions."""
+"""The local clusters of all clients in one place, as a server works with them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,19 +8,16 @@ import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import (
-    CountsWarning,
-    FewerClustersWarning,
     MessageError,
     counted,
     invalid,
-    quote_names,
-    warn,
 )
-from fedjigsaw.kernels.grouping import groups_by_size, means_of
 from fedjigsaw.messages import LEFT_OUT, NOISE, OWN, QUANTIZATION, Summary
 from fedjigsaw.privacy.summaries import center_noise, count_noise, seen_through
 from fedjigsaw.validation import MAX_MAGNITUDE
 
+Flags = npt.NDArray[np.bool_]
+SHARE = "server.share"  # tensor by which the screen limits the rows that a summary counts for
 MIN_SITES = 4  # of fewer sites, no majority can outvote a liar
 
 
@@ -34,17 +31,15 @@ class Received:
         Number of rows and summed squared distance of each cluster, estimated if a client sent none.
     owners : array of int
         Number of the client of each cluster.
-    has_counts, has_sse : bool
-        Whether all clients sent them.
-    radii : array or None
-        Radii, only if they replace the counts.
     noise : array
         Standard deviation of the noise on each coordinate of a center: 0 without differential
         privacy.
     n_sites : int
         Number of clients, of which some may have no cluster left.
-    grain : array or None
-        How coarse each column is, as most clients say that can tell; see
+    has_counts, has_sse : bool
+        Whether all clients sent them.
+    quantization : array or None
+        Quantization variance of each column, as most clients report it that can tell; see
         :func:`~fedjigsaw.number.cells.quantization_variance`.
     left_out : float
         Number of rows that guards left out far from all others.
@@ -60,14 +55,13 @@ class Received:
     counts: Floats
     sse: Floats
     owners: Ints
-    has_counts: bool
-    has_sse: bool
-    radii: Floats | None
     noise: Floats
     n_sites: int
-    grain: Floats | None = None
+    has_counts: bool = True
+    has_sse: bool = True
+    quantization: Floats | None = None
     left_out: float = 0.0
-    mixed: npt.NDArray[np.bool_] | None = None
+    mixed: Flags | None = None
     count_noise: float = 0.0
     cells: str = OWN
 
@@ -106,53 +100,28 @@ class Received:
         sums: Floats = np.bincount(self.owners, values, minlength=self.n_sites).astype(np.float64)
         return sums
 
-    def select(self, clusters: Ints | npt.NDArray[np.bool_]) -> "Received":
+    def select(self, clusters: Ints | Flags) -> "Received":
         """Return some of the clusters; sites keep their numbers."""
-        return replace(
-            self,
-            centers=self.centers[clusters],
-            counts=self.counts[clusters],
-            sse=self.sse[clusters],
-            owners=self.owners[clusters],
-            radii=None if self.radii is None else self.radii[clusters],
-            noise=self.noise[clusters],
-        )
+        names = ("centers", "counts", "sse", "owners", "noise")
+        return replace(self, **{name: getattr(self, name)[clusters] for name in names})
 
-    def of_sites(self, chosen: npt.NDArray[np.bool_]) -> "Received":
-        """Return the clusters of some sites; sites keep their numbers."""
-        return self.select(chosen[self.owners])
-
-    def joined(self, other: "Received") -> "Received":
-        """Return the clusters of both; sites have the same numbers in both."""
-        both = replace(
-            self,
-            centers=np.concatenate([self.centers, other.centers]),
-            counts=np.concatenate([self.counts, other.counts]),
-            sse=np.concatenate([self.sse, other.sse]),
-            owners=np.concatenate([self.owners, other.owners]),
-            radii=None
-            if self.radii is None or other.radii is None
-            else np.concatenate([self.radii, other.radii]),
-            noise=np.concatenate([self.noise, other.noise]),
-        )
-        return both.select(np.argsort(both.owners, kind="stable"))
-
-    def weighted(self, shares: Floats) -> "Received":
+    def limited(self, shares: Floats) -> "Received":
         """Return the clusters with a share of the rows of each site."""
         share = shares[self.owners]
         return replace(self, counts=self.counts * share, sse=self.sse * share)
 
+    def without_mixed(self) -> "Received":
+        """Leave out sites whose clusters are mixtures of unlike rows, if there are others."""
+        if self.mixed is None or self.mixed[self.owners].all():
+            return self
+        return self.select(~self.mixed[self.owners])
 
-def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Received:
-    """Put the summaries together, and warn if counts are missing.
+
+def receive(summaries: Sequence[Summary]) -> Received:
+    """Put the summaries together; contradictions are a MessageError.
 
     Counts that are rounded, or those of a sample, are scaled to the client's number of rows. The
     rows of a client without counts are spread evenly over its centers.
-
-    Parameters
-    ----------
-    allow_radii : bool
-        Group by radius if no client sent counts and all sent radii.
 
     Examples
     --------
@@ -163,86 +132,53 @@ def receive(summaries: Sequence[Summary], *, allow_radii: bool = False) -> Recei
     """
     sizes = np.array([len(summary.centers) for summary in summaries])
     owners = np.repeat(np.arange(len(summaries)), sizes)
-    without = [summary.client for summary in summaries if summary.counts is None]
-    counts, scale = _counts(summaries, owners, sizes)
-    nobody = len(without) == len(summaries)
+    counts, scale = _counts(summaries, owners)
     left_out = [_left_out(summary) for summary in summaries]
-    by_radius = allow_radii and nobody and all(s.radii is not None for s in summaries)
-    if without:
-        _warn_of_missing(without, len(summaries), by_radius)
-    return Received(
+    noisy = any(NOISE in summary.tensors for summary in summaries)
+    received = Received(
         centers=np.concatenate([summary.centers for summary in summaries]),
         counts=counts,
         sse=_sse(summaries, owners, counts) * scale,
         owners=owners,
-        has_counts=not without,
-        has_sse=all(summary.sse is not None for summary in summaries),
-        radii=np.concatenate([np.asarray(s.radii) for s in summaries]) if by_radius else None,
-        noise=_noise(summaries, len(owners)),
-        count_noise=float(np.median([count_noise(summary) for summary in summaries])),
+        noise=np.concatenate([center_noise(s) for s in summaries])
+        if noisy
+        else np.zeros(len(owners)),
         n_sites=len(summaries),
-        grain=_grain(summaries),
+        has_counts=all(summary.counts is not None for summary in summaries),
+        has_sse=all(summary.sse is not None for summary in summaries),
+        quantization=_quantization(summaries),
         left_out=_sum_of_typical(left_out),
         mixed=np.array([n >= s.n_samples for n, s in zip(left_out, summaries, strict=True)]),
+        count_noise=float(np.median([count_noise(summary) for summary in summaries])),
     )
-
-
-def without_mixed(received: Received) -> Received:
-    """Leave out sites whose clusters are mixtures of unlike rows, if there are others."""
-    if received.mixed is None:
+    if not any(SHARE in summary.tensors for summary in summaries):
         return received
-    others = received.of_sites(~received.mixed)
-    return others if len(others.counts) else received
+    return received.limited(np.array([float(s.tensors.get(SHARE, [1.0])[0]) for s in summaries]))
 
 
-def final_group_means(received: Received, k: int) -> Floats:
-    """Return the means of the k largest groups of centers by their radii, FeCA's rule.
-
-    Warn if the choice of the groups was arbitrary.
-
-    A local cluster of one row has the radius 0, so its center forms a group of its own. Of many
-    such groups, nothing but their coordinates tells which come first.
-    """
-    assert received.radii is not None
-    groups = groups_by_size(received.centers, received.radii)
-    bare = [len(group) == 1 and received.radii[group[0]] == 0 for group in groups]
-    chosen, others = sum(bare[:k]), sum(bare[k:])
-    if chosen and others:
-        clusters = f"{chosen} of {k} clusters {'is' if chosen == 1 else 'are'}"
-        number = "one" if chosen == 1 else f"{chosen}"
-        warn(
-            f"{clusters} {number} of {chosen + others} centers of radius 0, chosen arbitrarily: "
-            "local clusters of a single row cannot be grouped. Use fewer local clusters, or "
-            "Jigsaw with counts.",
-            FewerClustersWarning,
-        )
-    return means_of(received.centers, groups[:k])
-
-
-def _counts(summaries: Sequence[Summary], owners: Ints, sizes: Ints) -> tuple[Floats, Floats]:
+def _counts(summaries: Sequence[Summary], owners: Ints) -> tuple[Floats, Floats]:
     """Return the rows of all clusters, and the scale of each client's sums of squares.
 
     Whole arrays, since there may be a hundred thousand clients.
     """
-    told = np.array([summary.counts is not None for summary in summaries])
+    known = np.array([summary.counts is not None for summary in summaries])
     sent = _of_all(summaries, "counts", 1.0)
     small = np.flatnonzero(sent < 1)
     if len(small):
         client = summaries[owners[small[0]]].client
         got = int(sent[small[0]])
         raise MessageError(invalid("counts", f"client {client!r}", "at least 1", got))
-    totals = np.bincount(owners, sent, minlength=len(sizes))
+    totals = np.bincount(owners, sent, minlength=len(summaries))
     rows = np.array([float(summary.n_samples) for summary in summaries])
-    wrong = np.flatnonzero(told & (totals > 2 * rows))  # a guard's rounding adds at most a third
+    wrong = np.flatnonzero(known & (totals > 2 * rows))  # a guard's rounding adds at most a third
     if len(wrong):
         summary = summaries[wrong[0]]
         raise MessageError(
             f"Client {summary.client!r} has {counted(summary.n_samples, 'row')}, but its counts "
             f"sum to {totals[wrong[0]]:.0f}."
         )
-    scale = (rows / np.where(totals > 0, totals, 1))[owners]
-    counts = sent * scale
-    return counts, np.where(told[owners], counts / sent, 1.0)
+    counts = sent * (rows / np.where(totals > 0, totals, 1))[owners]
+    return counts, np.where(known[owners], counts / sent, 1.0)
 
 
 def _sse(summaries: Sequence[Summary], owners: Ints, counts: Floats) -> Floats:
@@ -263,28 +199,20 @@ def _sse(summaries: Sequence[Summary], owners: Ints, counts: Floats) -> Floats:
 def _of_all(summaries: Sequence[Summary], name: str, otherwise: float) -> Floats:
     """Return one number per cluster of all clients, or `otherwise` where a client sent none."""
     parts = [getattr(summary, name) for summary in summaries]
-    if any(part is None for part in parts):
-        parts = [
-            np.full(len(summary.centers), otherwise) if part is None else part
-            for part, summary in zip(parts, summaries, strict=True)
-        ]
+    parts = [
+        np.full(len(summary.centers), otherwise) if part is None else part
+        for part, summary in zip(parts, summaries, strict=True)
+    ]
     joined: Floats = np.concatenate(parts).astype(np.float64)
     return joined
 
 
-def _noise(summaries: Sequence[Summary], n_centers: int) -> Floats:
-    """Return the noise on each center; without differential privacy, no client tells of any."""
-    if not any(NOISE in summary.tensors for summary in summaries):
-        return np.zeros(n_centers)
-    return np.concatenate([center_noise(summary) for summary in summaries])
-
-
-def _grain(summaries: Sequence[Summary]) -> Floats | None:
-    """Return the median of what clients say about each column, if at least half can tell."""
-    told = [s for s in summaries if QUANTIZATION in s.tensors]
-    if not told:
+def _quantization(summaries: Sequence[Summary]) -> Floats | None:
+    """Return the median of what clients report for each column, if at least half can tell."""
+    sent = [s for s in summaries if QUANTIZATION in s.tensors]
+    if not sent:
         return None
-    known = [_tensor(summary, QUANTIZATION, summary.centers.shape[1]) for summary in told]
+    known = [_tensor(summary, QUANTIZATION, summary.centers.shape[1]) for summary in sent]
     columns = (column[column >= 0] for column in np.array(known).T)
     return np.array([np.median(c) if 2 * len(c) >= len(summaries) else 0.0 for c in columns])
 
@@ -293,10 +221,10 @@ def _left_out(summary: Summary) -> float:
     """Return how many rows a guard left out; those of a sample stand for more."""
     if LEFT_OUT not in summary.tensors:
         return 0.0
-    told = _tensor(summary, LEFT_OUT, 1)
+    sent = _tensor(summary, LEFT_OUT, 1)
     if summary.counts is None:
         return 0.0
-    left = float(np.clip(told[0], 0, summary.n_samples))
+    left = float(np.clip(sent[0], 0, summary.n_samples))
     if left == summary.n_samples:
         return left
     return summary.n_samples * left / (left + float(summary.counts.sum()))
@@ -307,10 +235,10 @@ def _sum_of_typical(numbers: Sequence[float]) -> float:
 
     Typical is what sites report that report anything: rows of a cluster may be at few sites.
     """
-    told = [number for number in numbers if number > 0]
-    if len(numbers) < MIN_SITES or not told:
-        return float(sum(told))
-    return float(np.minimum(told, 3 * np.median(told)).sum())
+    positive = [number for number in numbers if number > 0]
+    if len(numbers) < MIN_SITES or not positive:
+        return float(sum(positive))
+    return float(np.minimum(positive, 3 * np.median(positive)).sum())
 
 
 def _tensor(summary: Summary, name: str, size: int) -> Floats:
@@ -320,15 +248,3 @@ def _tensor(summary: Summary, name: str, size: int) -> Floats:
         allowed = f"{size} finite numbers"
         raise MessageError(invalid(name, f"client {summary.client!r}", allowed, tensor.shape))
     return tensor
-
-
-def _warn_of_missing(without: Sequence[str], n_clients: int, by_radius: bool) -> None:
-    who = f"{len(without)} of {n_clients} clients sent no counts ({quote_names(without, 5)})"
-    what = (
-        "centers are grouped by their radii, as FeCA does"
-        if by_radius
-        else "each of its centers gets an equal share of its rows"
-        if len(without) == 1
-        else "each of their centers gets an equal share of the client's rows"
-    )
-    warn(f"{who}; {what}.", CountsWarning)
