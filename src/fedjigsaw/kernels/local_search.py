@@ -28,10 +28,10 @@ import numpy as np
 import numpy.typing as npt
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.backends import Backend, hold
+from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import label_sums, squared_distances
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.kernels.nearest import PAIRS, HostRows
+from fedjigsaw.kernels.nearest import PAIRS, HostRows, rows_of
 
 Flags = npt.NDArray[np.bool_]
 
@@ -89,7 +89,7 @@ class Search:
         X -= self.middle
         self.X = X
         self.backend = backend
-        self.rows = hold(X, w, k, backend) or HostRows(X, w, k, fast, backend)
+        self.rows = rows_of(X, w, k, backend, fast)
         # a few thousand rows: to look at all of them again takes less time than to select some
         fast = isinstance(self.rows, HostRows) and self.rows.fast
         self.in_tiles = InTiles(X, w) if fast and len(X) * k < PAIRS else None

@@ -3,8 +3,8 @@
 import numpy as np
 
 from fedjigsaw.kernels.backends import NumbaBackend
-from fedjigsaw.kernels.clouds import settle_clouds
 from fedjigsaw.kernels.compiled import installed
+from fedjigsaw.kernels.gaussians import lloyd
 from fedjigsaw.kernels.kmeans import Problem, kmeans_many, settle_many
 from fedjigsaw.kernels.local_search import InTiles
 from fedjigsaw.kernels.nearest import PAIRS, HostRows
@@ -29,5 +29,5 @@ def compile_kernels() -> None:
     held.nearest(centers)
     held.nearest_two(centers)
     held.lloyd(centers)
-    settle_clouds(X, ones, ones, centers, max_iter=1, backend=NumbaBackend())
+    lloyd(X, ones, ones, centers, max_iter=1, backend=NumbaBackend())
     InTiles(X, ones).sums(X, owners, ones, k)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fedjigsaw.kernels.backends import Backend, NumbaBackend, SizedBackend, default_backend
+from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import (
     Problem,
     Solution,
@@ -14,7 +14,6 @@ from fedjigsaw.kernels.kmeans import (
 )
 
 SAMPLE = 20  # rows per cell from which the cells of many rows are found
-FEW_COLUMNS = 64  # up to which compiled seeding is the fastest
 MAX_ITER = 8  # steps of k-means, after which cells are about 1 % larger than at its end
 
 
@@ -24,8 +23,6 @@ def find_cells(problems: Sequence[Problem], *, backend: Backend | None = None) -
     Cells need not be clusters, only small: more starts or steps would cost time and change nothing.
     """
     samples = [_sample(problem) for problem in problems]
-    if backend is None and problems:
-        backend = _backend(problems[0].X.shape[1])
     found = kmeans_many(samples, n_init=1, max_iter=MAX_ITER, backend=backend)
     return [
         cells
@@ -33,18 +30,6 @@ def find_cells(problems: Sequence[Problem], *, backend: Backend | None = None) -
         else partition_of(problem.X, nearest_centers(problem.X, cells.centers)[0], problem.weights)
         for problem, sample, cells in zip(problems, samples, found, strict=True)
     ]
-
-
-def _backend(n_columns: int) -> Backend:
-    """Return the backend for one start.
-
-    The sizes at which others are faster than the compiled one were measured with ten starts. With
-    one, seeding takes most of the time, and the number of columns decides.
-    """
-    chosen = default_backend()
-    if isinstance(chosen, SizedBackend) and n_columns <= FEW_COLUMNS:
-        return NumbaBackend()
-    return chosen
 
 
 def _sample(problem: Problem) -> Problem:
