@@ -239,14 +239,15 @@ import hashlib
 import numpy as np
 from fedjigsaw.kernels.compiled import kmeans
 rng = np.random.default_rng(0)
-X, labels, clients = rng.normal(size=(4, 184)), np.zeros(184, np.int64), np.array([[0, 184, 8, 0]])
+X, labels, clients = rng.normal(size=(4, 184)), np.zeros(184, np.int64), np.array([[0, 184, 8, 0, 4]])
 ones, states = np.ones(184), np.arange(10, dtype=np.uint64)[None]
-space = *np.zeros((2, 8, 4)), np.zeros(8), *np.zeros((4, 184)), np.zeros(8, int)
+space = np.zeros((4, 184)), np.zeros((184, 184)), *np.zeros((2, 8, 4)), np.zeros(8)
+space = *space, *np.zeros((4, 184)), np.zeros(8, int)
 kmeans.few(
     X, (X**2).sum(axis=0), ones, clients, np.zeros(1), states, np.zeros((0, 4)), 300, labels,
     *space, *np.zeros((3, 184), int)
 )
-print(hashlib.sha256(space[6].tobytes()).hexdigest())
+print(hashlib.sha256(space[8].tobytes()).hexdigest())
 """
 
 

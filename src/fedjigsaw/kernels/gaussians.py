@@ -11,7 +11,7 @@ import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.backends import Backend
-from fedjigsaw.kernels.kmeans import coordinate_order
+from fedjigsaw.kernels.kmeans import coordinate_order, means_of
 from fedjigsaw.kernels.nearest import nearest_on_threads, rows_of
 
 TOL = 1e-5  # stop when moving to the means gains less than this share of the objective
@@ -103,8 +103,7 @@ def lloyd(
     widths = np.sqrt(sse / (counts * centers.shape[1]))
     for _ in range(max_iter):
         sums, mass, objective = rows.divide(widths, found)
-        filled = mass > 0
-        means = np.where(filled[:, None], sums / np.where(filled, mass, 1)[:, None], found)
+        means = means_of(sums, mass, found)
         gain = mass @ ((means - found) ** 2).sum(axis=1)
         found = means
         if gain <= TOL * (objective + sse.sum()):

@@ -337,10 +337,15 @@ def lloyd_step(X: Floats, weights: Floats, centers: Floats) -> tuple[Floats, Int
     [[1.0], [9.0]]
     """
     labels, k = nearest_centers(X, centers)[0], len(centers)
-    counts = np.bincount(labels, weights, minlength=k)[:, None]
-    sums = np.zeros_like(centers)
-    np.add.at(sums, labels, weights[:, None] * X)
-    return np.where(counts > 0, sums / np.where(counts > 0, counts, 1), centers), labels
+    counts: Floats = np.bincount(labels, weights, minlength=k).astype(np.float64)
+    return means_of(label_sums(X, labels, weights, k), counts, centers), labels
+
+
+def means_of(sums: Floats, counts: Floats, centers: Floats) -> Floats:
+    """Return the means of the rows at each center; one without rows stays."""
+    filled = (counts > 0)[:, None]
+    means: Floats = np.where(filled, sums / np.where(filled, counts[:, None], 1), centers)
+    return means
 
 
 def cluster_means(X: Floats, labels: Ints) -> Floats:

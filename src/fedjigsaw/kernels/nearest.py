@@ -193,7 +193,7 @@ def _compiled(name: str, X: Floats, centers: Floats, *results: Any) -> None:
     half = np.einsum("ij,ij->i", centers, centers) / 2
     n_threads = threads_for(X.size * len(centers))
     parts = list(_parts(len(X)))
-    side_by_side(lambda part: kernel(X, centers, half, *part, *results), parts, n_threads)
+    list(side_by_side(lambda part: kernel(X, centers, half, *part, *results), parts, n_threads))
 
 
 def nearest_on_threads(X: Floats, centers: Floats, backend: Backend | None = None) -> Ints:

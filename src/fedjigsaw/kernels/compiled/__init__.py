@@ -37,9 +37,12 @@ def installed() -> bool:
     return find_spec("numba") is not None
 
 
-def side_by_side(function: Callable[[Any], Any], tasks: Sequence[Any], n_threads: int) -> list[Any]:
-    """Return what a function makes of each task, on several threads: kernels hold no lock."""
+def side_by_side(
+    function: Callable[[Any], Any], tasks: Sequence[Any], n_threads: int
+) -> Iterator[Any]:
+    """Yield what a function makes of each task, on several threads: kernels hold no lock."""
     if n_threads == 1 or len(tasks) <= 1:
-        return [function(task) for task in tasks]
+        yield from map(function, tasks)
+        return
     with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(function, tasks))
+        yield from pool.map(function, tasks)

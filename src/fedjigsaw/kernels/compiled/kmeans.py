@@ -47,39 +47,40 @@ def _first_above(sums, n, value):
 @compiled
 def few(
     columns, norms, w, clients, enough, states, starts, max_iter, labels,
-    centers, sums, totals, weights, lengths, squared, scores, sizes, known, found, nearest,
+    own, distances, centers, sums, totals, weights, lengths, squared, scores, sizes, known, found,
+    nearest,
 ):  # fmt: skip
     """Write the labels of the best of several starts, for one client after another.
 
     Parameters
     ----------
     columns, norms, w, labels : shapes (d, n) and (n,), rows of all clients.
-    clients : shape (m, 4), for each its first row, its numbers of rows and of clusters, and the
-        place of its first center in `starts`.
+    clients : shape (m, 5), for each its first row, its numbers of rows and of clusters, the place
+        of its first center in `starts`, and the number of candidates for each center.
     enough : shape (m,), squared shift of all centers at which the iterations end.
     states : shape (m, n_init), of random numbers.
     starts : centers of all clients, the only start, or an empty array for k-means++.
-    centers and all others : space for the largest client.
+    own and all others : space for the largest client.
     """
     d = len(columns)
     for m in range(len(clients)):
         a, n, k, first = clients[m, 0], clients[m, 1], clients[m, 2], clients[m, 3]
-        own, distances = np.empty((d, n)), np.empty((n, n))
         for i in range(n):
             known[i], weights[i], lengths[i] = 0, w[a + i], norms[a + i]
             for c in range(d):
                 own[c, i] = columns[c, a + i]
         best = -1.0
         for start in range(states.shape[1]):
-            for j in range(min(k, len(starts))):
+            for j in range(k if len(starts) else 0):
                 for c in range(d):
                     centers[j, c] = starts[first + j, c]
             if not len(starts):
                 k = _seed_few(
-                    own, weights, k, states[m, start], distances, known, squared, scores, centers
-                )
+                    own, weights, n, k, clients[m, 4], states[m, start], distances, known, squared,
+                    scores, centers,
+                )  # fmt: skip
             explained = _lloyd_few(
-                own, lengths, weights, k, enough[m], max_iter, centers, sums, totals, sizes,
+                own, lengths, weights, n, k, enough[m], max_iter, centers, sums, totals, sizes,
                 found, nearest, squared, scores,
             )  # fmt: skip
             if explained > best:
@@ -89,12 +90,14 @@ def few(
 
 
 @compiled
-def _seed_few(columns, w, k, state, distances, known, squared, sums, centers):
+def _seed_few(
+    columns, w, n, k, n_candidates, state, distances, known, squared, sums, centers
+):  # fmt: skip
     """Choose centers by k-means++, each the best of a few candidates.
 
     Return their number, which is smaller than k if there are fewer distinct rows.
     """
-    d, n = columns.shape
+    d = len(columns)
     for i in range(n):
         squared[i] = 1.0  # the first center is drawn by weight alone
     for j in range(k):
@@ -105,7 +108,7 @@ def _seed_few(columns, w, k, state, distances, known, squared, sums, centers):
         if total <= 0.0:
             return j
         least, chosen = np.inf, 0
-        for _ in range(2 + int(np.log(k)) if j else 1):
+        for _ in range(n_candidates if j else 1):
             state += STEP
             place = _first_above(sums, n, _uniform(state) * total)
             if not known[place]:
@@ -117,11 +120,13 @@ def _seed_few(columns, w, k, state, distances, known, squared, sums, centers):
                         distances[place, i] += (columns[c, i] - columns[c, place]) ** 2
             left = 0.0
             for i in range(n):
-                left += w[i] * min(distances[place, i], squared[i])
+                value = distances[place, i]
+                left += w[i] * (value if value < squared[i] else squared[i])
             if left < least:
                 least, chosen = left, place
         for i in range(n):
-            squared[i] = min(distances[chosen, i], squared[i]) if j else distances[chosen, i]
+            value = distances[chosen, i]
+            squared[i] = value if value < squared[i] or j == 0 else squared[i]
         for c in range(d):
             centers[j, c] = columns[c, chosen]
     return k
@@ -129,11 +134,11 @@ def _seed_few(columns, w, k, state, distances, known, squared, sums, centers):
 
 @compiled
 def _lloyd_few(
-    columns, norms, w, k, enough, max_iter, centers, sums, totals, sizes, labels, nearest, best,
+    columns, norms, w, n, k, enough, max_iter, centers, sums, totals, sizes, labels, nearest, best,
     scores,
 ):  # fmt: skip
     """Run Lloyd's iterations. Return the sum of squares that the clusters explain."""
-    d, n = columns.shape
+    d = len(columns)
     for j in range(k):
         totals[j] = 0.0
         for c in range(d):
@@ -157,7 +162,7 @@ def _lloyd_few(
                     scores[i] -= x * columns[c, i] + y * columns[c + 1, i]
             for i in range(n):
                 nearest[i] = j if scores[i] < best[i] else nearest[i]
-                best[i] = min(scores[i], best[i])
+                best[i] = scores[i] if scores[i] < best[i] else best[i]
         for i in range(n):
             sizes[nearest[i]] += 1
         for j in range(k):
