@@ -35,7 +35,10 @@ class Backend(Protocol):
     """A search for clusters: rows and a number of clusters in, the label of each row out.
 
     Only labels come from a backend. Centers, counts and sums of squares are computed from them in
-    :mod:`fedjigsaw.kernels.kmeans`, in double precision.
+    :mod:`fedjigsaw.kernels.kmeans`, in double precision. A backend may also have a method
+    `labels_many`, which clusters many sets of dense rows in one call, as that of
+    :class:`NumbaBackend` does. What it finds in one set depends neither on the other sets nor on
+    the number of threads.
     """
 
     def labels(
@@ -58,28 +61,6 @@ class Backend(Protocol):
         weights : shape (n,), > 0; None gives every row the weight 1.
         init : shape (n_clusters, d), centers of a single start, instead of k-means++.
         """
-
-
-@runtime_checkable
-class BatchBackend(Backend, Protocol):
-    """A backend that also clusters many sets of dense rows in one call.
-
-    What it finds in one set depends neither on the other sets nor on the number of threads.
-    """
-
-    def labels_many(
-        self,
-        rows: Sequence[Floats],
-        n_clusters: Sequence[int],
-        *,
-        weights: Sequence[Floats | None],
-        n_init: int,
-        max_iter: int,
-        tol: float,
-        rngs: Sequence[np.random.Generator],
-        starts: Sequence[Floats] | None = None,
-    ) -> Sequence[Ints]:
-        """Do as :meth:`Backend.labels` for each set; there may be fewer distinct rows."""
 
 
 class HeldRows(Protocol):
@@ -224,7 +205,7 @@ class NumbaBackend:
         starts: Sequence[Floats] | None = None,
         **options: Any,
     ) -> Sequence[Ints]:
-        """See :meth:`BatchBackend.labels_many`."""
+        """Do as :meth:`Backend.labels` for each set; there may be fewer distinct rows."""
         from fedjigsaw.kernels.compiled.batches import search  # lazy: numba
 
         seeds = [int(rng.integers(2**63)) for rng in rngs]

@@ -20,7 +20,6 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.kernels.backends import (
     Backend,
-    BatchBackend,
     SklearnBackend,
     default_backend,
     hold,
@@ -166,9 +165,10 @@ def _solve(
     chosen = backend or default_backend()
     used = [_used(problem) for problem in problems]
     labels: dict[int, Ints] = {}
-    if isinstance(chosen, BatchBackend):
+    labels_many = getattr(chosen, "labels_many", None)
+    if labels_many is not None:
         batch = [i for i, (X, _, _) in enumerate(used) if not is_sparse(X)]
-        found = chosen.labels_many(
+        found = labels_many(
             [used[i][0] for i in batch],
             [problems[i].n_clusters if starts is None else len(starts[i]) for i in batch],
             weights=[used[i][1] for i in batch],
@@ -236,7 +236,8 @@ def _in_parts(sizes: Sequence[int]) -> Iterator[slice]:
             yield slice(start, i)
             start, n_rows = i, 0
         n_rows += size
-    yield slice(start, len(sizes))
+    if n_rows:
+        yield slice(start, len(sizes))
 
 
 def nearest_centers(
@@ -345,20 +346,6 @@ def means_of(sums: Floats, counts: Floats, centers: Floats) -> Floats:
     """Return the means of the rows at each center; one without rows stays."""
     filled = (counts > 0)[:, None]
     means: Floats = np.where(filled, sums / np.where(filled, counts[:, None], 1), centers)
-    return means
-
-
-def cluster_means(X: Floats, labels: Ints) -> Floats:
-    """Return the means of all clusters that have rows, ordered by label.
-
-    Examples
-    --------
-    >>> cluster_means(np.array([[0.0], [5.0], [2.0]]), np.array([3, 7, 3])).ravel().tolist()
-    [1.0, 5.0]
-    """
-    _, labels = np.unique(labels, return_inverse=True)
-    counts = np.bincount(labels)
-    means: Floats = label_sums(X, labels, np.ones(len(X)), len(counts)) / counts[:, None]
     return means
 
 

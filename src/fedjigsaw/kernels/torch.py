@@ -99,7 +99,7 @@ class DeviceBackend:
         starts: Sequence[Floats] | None = None,
         **options: Any,
     ) -> list[Ints]:
-        """See :meth:`fedjigsaw.kernels.backends.BatchBackend.labels_many`."""
+        """See :meth:`fedjigsaw.kernels.backends.NumbaBackend.labels_many`."""
         inits = [None] * len(rows) if starts is None else starts
         labels: dict[int, Ints] = {}
 
