@@ -43,7 +43,7 @@ def small_clients(
             "sklearn": partial(_search, found, "sklearn", sets, k, "sklearn"),
         }
         if find_spec("sklearnex"):
-            works["intelex"] = partial(_search, found, "intelex", sets, k, "intelex")
+            works["intelex"] = partial(_intelex, found, sets, k)
         if find_spec("faiss"):
             works["faiss"] = partial(_faiss, found, sets, k)
         _search({}, "", sets[:2], k, "numba")  # compile, or load what was compiled
@@ -70,6 +70,15 @@ def _search(
     wanted = {"FEDJIGSAW_BACKEND": backend, "OMP_NUM_THREADS": str(threads)}
     with patch.dict(os.environ, wanted), limit:
         found[name] = [solution.inertia for solution in kmeans_many(problems)]
+
+
+def _intelex(found: Found, sets: list[Floats], k: int) -> None:
+    from sklearnex.cluster import KMeans
+
+    with one_thread():
+        found["intelex"] = [
+            KMeans(k, n_init=10, random_state=i).fit(X).inertia_ for i, X in enumerate(sets)
+        ]
 
 
 def _faiss(found: Found, sets: list[Floats], k: int) -> None:

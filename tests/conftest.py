@@ -170,11 +170,11 @@ def clinic(tmp_path):
     return folder
 
 
-@pytest.fixture(params=["sklearn", "intelex", "numba"])
+@pytest.fixture(params=["sklearn", "numba"])
 def backend(request, monkeypatch):
     """Runs a test once with each k-means backend."""
     if request.param != "sklearn":
-        pytest.importorskip({"intelex": "sklearnex"}.get(request.param, request.param))
+        pytest.importorskip(request.param)
     monkeypatch.setenv("FEDJIGSAW_BACKEND", request.param)
     return request.param
 

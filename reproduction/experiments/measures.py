@@ -8,7 +8,7 @@ import numpy as np
 
 from fedjigsaw import FederatedClusterer, metrics
 from fedjigsaw.datasets import Dataset
-from fedjigsaw.kernels.kmeans import cluster_means, nearest_centers
+from fedjigsaw.kernels.kmeans import nearest_centers, partition_of
 from reproduction.studies import Ints, Row
 
 REAL = 0.5  # Jaccard index with a true cluster from which on a found one is real
@@ -31,7 +31,7 @@ def label_rules(method: FederatedClusterer, data: Dataset, clients: Any) -> Row:
 
 def after_lloyd(method: FederatedClusterer, data: Dataset, clients: Any) -> Row:
     """Purity and NMI after one step of Lloyd's algorithm on all rows."""
-    means = cluster_means(data.X, method.predict(data.X))
+    means = partition_of(data.X, method.predict(data.X)).centers
     return agreement(data, nearest_centers(data.X, means)[0], "_lloyd")
 
 

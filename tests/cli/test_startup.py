@@ -105,10 +105,10 @@ def test_files_are_read_described_and_labeled_without_what_clusters(round_of_fil
 @pytest.mark.parametrize(
     "words", ["summarize a.csv -k 2 -o b.summary", "aggregate a.summary -k 2 -o other"]
 )
-def test_clustering_needs_neither_data_frames_nor_intelex(round_of_files, words):
-    """scikit-learn imports pandas where it is installed, and a small file needs no intelex."""
+def test_clustering_needs_no_data_frames(round_of_files, words):
+    """scikit-learn imports pandas where it is installed."""
     found = loaded(round_of_files, *words.split())
-    assert not found & (OTHER | {"sklearnex"}) - {"asyncio"}
+    assert not found & OTHER - {"asyncio"}
 
 
 def test_noise_needs_neither_what_clusters_nor_data_frames(tmp_path):

@@ -1,13 +1,8 @@
 import subprocess
 import sys
-import warnings
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import numpy as np
 import pytest
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 
 from fedjigsaw import Jigsaw
 from fedjigsaw.errors import ExtraError, ParameterError
@@ -18,8 +13,8 @@ from fedjigsaw.kernels.backends import (
     default_backend,
     name_of,
 )
-from fedjigsaw.kernels.clouds import settle_clouds
-from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
+from fedjigsaw.kernels.gaussians import lloyd
+from fedjigsaw.kernels.kmeans import kmeans
 from fedjigsaw.kernels.nearest import HostRows
 from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import Broadcast
@@ -41,28 +36,28 @@ class OneCluster:
         return np.zeros(len(X), dtype=np.int64)
 
 
-class OneCloud(OneCluster):
-    """Holds rows, and moves every center to the mean of the clouds."""
+class OneGaussian(OneCluster):
+    """Holds rows, and moves every center to the mean of the Gaussians."""
 
     def hold(self, X, weights, n_centers):
-        held = Held(X, weights, n_centers)
+        held = Held(X, np.ones(len(X)) if weights is None else weights, n_centers)
         held.calls = self.calls
         return held
 
 
 class Held(HostRows):
-    def settle_clouds(self, sse, start, *, max_iter):
-        self.calls.append({"max_iter": max_iter})
-        return np.zeros_like(start)
+    def divide(self, widths, centers):
+        self.calls.append("divide")
+        ones = np.ones(len(centers))
+        return np.zeros_like(centers), ones, 0.0
 
     def label(self, centers):
-        self.calls.append({"n_centers": len(centers)})
-        return nearest_centers(self.X, centers)
+        self.calls.append("label")
+        return super().label(centers)
 
 
 class TestDefault:
     def test_follows_the_environment(self, monkeypatch):
-        monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "sklearn")
         assert name_of(default_backend()) == "sklearn"
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "fastest")
@@ -70,28 +65,18 @@ class TestDefault:
             default_backend()
 
     def test_auto_takes_what_is_installed(self, monkeypatch):
-        pytest.importorskip("numba")
         monkeypatch.delenv("FEDJIGSAW_BACKEND", raising=False)
-        monkeypatch.setattr(backends, "_intelex_kmeans", missing)
-        assert name_of(default_backend()) == "numba+sklearn"
+        monkeypatch.setattr(backends, "find_spec", lambda name: name)
+        assert name_of(default_backend()) == "numba"
         monkeypatch.setattr(backends, "find_spec", lambda name: None)
         assert name_of(default_backend()) == "sklearn"
-        monkeypatch.setenv("FEDJIGSAW_BACKEND", "numba")
-        with pytest.raises(ExtraError, match=r"numba.*pip install 'fedjigsaw\[fast\]'"):
-            default_backend()
-        monkeypatch.setenv("FEDJIGSAW_BACKEND", "intelex")
-        with pytest.raises(ExtraError, match=r"pip install 'fedjigsaw\[fast\]'"):
-            default_backend()
-        monkeypatch.setenv("FEDJIGSAW_BACKEND", "torch")
-        with pytest.raises(ExtraError, match=r"torch.*pip install 'fedjigsaw\[deep\]'"):
-            default_backend()
-        monkeypatch.delenv("FEDJIGSAW_BACKEND")
-        monkeypatch.setattr(backends, "_intelex_kmeans", lambda: KMeans)
-        assert name_of(default_backend()) == "intelex"
 
-
-def missing():
-    raise ImportError
+    @pytest.mark.parametrize(("library", "extra"), [("numba", "fast"), ("torch", "deep")])
+    def test_what_is_not_installed_is_named_with_its_extra(self, monkeypatch, library, extra):
+        monkeypatch.setattr(backends, "find_spec", lambda name: None)
+        monkeypatch.setenv("FEDJIGSAW_BACKEND", library)
+        with pytest.raises(ExtraError, match=rf"{library}.*pip install 'fedjigsaw\[{extra}\]'"):
+            default_backend()
 
 
 @pytest.mark.usefixtures("backend")
@@ -148,46 +133,18 @@ print("numba" in sys.modules)
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
         assert done.stdout == "False\n", done.stderr
 
-    def test_clouds_settle_with_a_backend_that_can(self):
-        assert isinstance(OneCloud(), HoldingBackend)
+    def test_gaussians_are_divided_by_a_backend_that_can(self):
+        assert isinstance(OneGaussian(), HoldingBackend)
         assert not isinstance(SklearnBackend(), HoldingBackend)
-        clouds = X, np.ones(5), np.ones(5), X[[0, 4]]
-        moved = settle_clouds(*clouds, max_iter=3, backend=(backend := OneCloud()))
+        given = X, np.ones(5), np.ones(5), X[[0, 4]]
+        moved = lloyd(*given, max_iter=1, backend=(backend := OneGaussian()))
         assert moved.tolist() == [[8.4], [8.4]]
-        assert backend.calls == [{"max_iter": 3}]
-        own = settle_clouds(*clouds)
-        assert settle_clouds(*clouds, backend=OneCluster()).tolist() == own.tolist()
+        assert backend.calls == ["divide"]
+        assert lloyd(*given, backend=OneCluster()).tolist() == lloyd(*given).tolist()
 
-    def test_a_server_settles_clouds_and_finds_nearest_centers_with_it(self):
+    def test_a_server_divides_gaussians_and_finds_nearest_centers_with_it(self):
         jigsaw = Jigsaw(2, patience=0, random_state=0)
         client = jigsaw.summarize(X, Broadcast(0, 0), np.random.default_rng(0))
-        jigsaw.backend = OneCloud()
+        jigsaw.backend = OneGaussian()
         jigsaw.aggregate([client], Broadcast(0, 0), np.random.default_rng(0))
-        settled, *labeled = jigsaw.backend.calls
-        assert settled == {"max_iter": jigsaw.max_iter}
-        assert labeled == [{"n_centers": 2}] * 2
-
-
-def test_warnings_are_suppressed_until_the_last_thread_has_left():
-    """All threads enter before the first one leaves, and leave before the last one warns."""
-    n_threads = 3
-    all_inside, all_others_left = Barrier(n_threads), Barrier(n_threads)
-
-    def work(i):
-        with backends._QUIET:
-            all_inside.wait(10)
-            if i == 0:
-                all_others_left.wait(10)
-                warnings.warn("few distinct rows", ConvergenceWarning, stacklevel=1)
-        if i:
-            all_others_left.wait(10)
-
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        before = list(warnings.filters)
-        with ThreadPoolExecutor(n_threads) as pool:
-            list(pool.map(work, range(n_threads)))
-        assert not seen
-        assert warnings.filters == before
-        warnings.warn("few distinct rows", ConvergenceWarning, stacklevel=1)
-        assert len(seen) == 1
+        assert set(jigsaw.backend.calls) == {"divide", "label"}

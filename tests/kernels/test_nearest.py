@@ -41,7 +41,7 @@ class TestExactly:
 
     def test_sums_of_a_lloyd_step(self, fast, n, d, k):
         X, centers, w = draw(n, d, k)
-        sums, counts, objective = kernel.lloyd(X, w, centers, fast=fast)
+        sums, counts, objective = kernel.HostRows(X, w, k, fast).lloyd(centers)
         labels = pairwise_distances(X, centers).argmin(axis=1)
         assert sums == pytest.approx(label_sums(X, labels, w, k))
         assert counts == pytest.approx(np.bincount(labels, w, minlength=k))
@@ -52,22 +52,13 @@ class TestExactly:
 def test_the_number_of_threads_changes_no_bit(monkeypatch):
     X, centers, w = draw(30_000, 4, 20)
     monkeypatch.setattr(kernel, "LONG", 0)
-    started = []
-
-    class Pool(kernel.ThreadPoolExecutor):
-        def __init__(self, n):
-            started.append(n)
-            super().__init__(n)
-
-    monkeypatch.setattr(kernel, "ThreadPoolExecutor", Pool)
     found = []
     for n_threads in (1, 2, 5):
         monkeypatch.setattr(kernel, "available_threads", lambda n=n_threads: n)
         results = (
             *kernel.nearest(X, centers, fast=True),
             *kernel.nearest_two(X, centers, fast=True),
-            *kernel.lloyd(X, w, centers, fast=True),
+            *kernel.HostRows(X, w, 20, True).lloyd(centers),
         )
         found.append([np.asarray(result).tobytes() for result in results])
     assert found[0] == found[1] == found[2]
-    assert started == [2, 2, 2, 5, 5, 5]

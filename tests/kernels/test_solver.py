@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
 from fedjigsaw.kernels import solver
-from fedjigsaw.kernels.compiled import installed
-from fedjigsaw.kernels.solver import solve, solve_each
+from fedjigsaw.kernels.solver import improve, solve, solve_each
+from fedjigsaw.metrics import inertia
 
 
 def weighted(rng, n=300, k=12, d=3):
@@ -192,16 +192,22 @@ class TestSamples:
         assert ours <= np.mean([one.inertia_ for one in theirs])
 
 
-@pytest.mark.skipif(not installed(), reason="needs numba")
-class TestCompiled:
-    """Compiled code does what NumPy does, for a few thousand rows."""
+class TestPoorOptima:
+    """Poor local optima of Lloyd's iterations."""
 
-    def test_every_number_of_clusters(self, rng):
-        X, w = weighted(rng, n=1000)
-        plain, fast = (
-            list(solve_each(X, w, 20, rng=np.random.default_rng(0), fast=fast))
-            for fast in (False, True)
-        )
-        assert [len(found.counts) for found in fast] == list(range(20, 0, -1))
-        expected = [found.inertia for found in plain]
-        assert [found.inertia for found in fast] == pytest.approx(expected, rel=1e-3)
+    @pytest.mark.parametrize(
+        "start",
+        [
+            [-0.15, 0.1, 15],  # two share the cluster at 0, one lies between those at 10 and 20
+            [5, 19.85, 20.1],
+            [-0.05, 0.15, 15],
+            [0.0, 15.0, 1e6],  # one has no rows
+        ],
+    )
+    def test_one_fit_many_is_split_and_many_fit_one_merged(self, start):
+        near = np.array([-0.2, -0.1, 0.0, 0.1, 0.2])
+        X = np.concatenate([near, near + 10, near + 20])[:, None]
+        given = np.array(start, dtype=float)[:, None]
+        stuck, found = (improve(X, np.ones(15), given, n_tries=n) for n in (0, 20))
+        assert inertia(X, stuck) > 50
+        assert inertia(X, found) == pytest.approx(3 * (near**2).sum())

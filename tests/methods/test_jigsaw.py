@@ -20,7 +20,7 @@ from fedjigsaw import (
 from fedjigsaw._received import receive
 from fedjigsaw.engine import run_rounds
 from fedjigsaw.errors import MessageError, ParameterError
-from fedjigsaw.kernels.clouds import settle_clouds
+from fedjigsaw.kernels import gaussians
 from fedjigsaw.kernels.kmeans import kmeans, nearest_centers
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods._support import SUPPORT, k_curve_of, support_of
@@ -38,9 +38,9 @@ class TestByHand:
         """As points, {3} and {4, 5}. The one at 3 is so wide that, as a cloud, half of it would pull
         the two centers to -5 and 7, and then 3, 4 and 5 are all nearest to 7: nobody's at -5."""
         sent = Summary(32, [[3.0], [5.0], [4.0]], counts=[18, 6, 8], sse=[1494.0, 18.0, 56.0])
-        as_clouds = settle_clouds(sent.centers, sent.counts, sent.sse, [[3.0], [62 / 14]])
-        assert as_clouds.ravel() == pytest.approx([-5.149, 6.642], abs=0.001)
-        assert np.unique(nearest_centers(sent.centers, as_clouds)[0]).tolist() == [1]
+        as_gaussians = gaussians.lloyd(sent.centers, sent.counts, sent.sse, [[3.0], [62 / 14]])
+        assert as_gaussians.ravel() == pytest.approx([-5.149, 6.642], abs=0.001)
+        assert np.unique(nearest_centers(sent.centers, as_gaussians)[0]).tolist() == [1]
         found = aggregate(Jigsaw(2), sent).centers
         assert sorted(found.ravel()) == pytest.approx([3.0, 62 / 14])
 
@@ -50,7 +50,7 @@ class TestByHand:
         sent = Summary(
             60, [[0.0, 0.0], [1.0, 0.6], [2.0, 1.0]], counts=[20] * 3, sse=[0.4, 100.0, 0.4]
         )
-        beyond = settle_clouds(sent.centers, sent.counts, sent.sse, [[0.0, 0.0], [1.5, 0.8]])
+        beyond = gaussians.lloyd(sent.centers, sent.counts, sent.sse, [[0.0, 0.0], [1.5, 0.8]])
         assert beyond == pytest.approx(np.array([[-0.0487, 0.0071], [2.0356, 1.0530]]), abs=1e-3)
         found = aggregate(Jigsaw(2), sent).centers
         assert found == pytest.approx(np.array([[0.0, 0.0071], [2.0, 1.0]]), abs=1e-3)

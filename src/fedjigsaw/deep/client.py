@@ -19,7 +19,7 @@ from fedjigsaw.deep.schedule import Step
 from fedjigsaw.deep.trainer import Trainer
 from fedjigsaw.engine import summarizes_many
 from fedjigsaw.errors import DivergedError, MessageError
-from fedjigsaw.kernels.device.lloyd import nearest
+from fedjigsaw.kernels.torch import nearest
 from fedjigsaw.messages import FIELDS, Broadcast, Model, Summary
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.threads import one_thread_inside

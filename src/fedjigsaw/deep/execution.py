@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.kernels.device.backend import DeviceBackend
+from fedjigsaw.kernels.torch import DeviceBackend
 from fedjigsaw.parameters import Rule, boolean, integer, one_of
 
 MAX_LANES = 32  # torch has this many streams for a GPU

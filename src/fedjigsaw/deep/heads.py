@@ -25,7 +25,7 @@ def for_each(
 ) -> list[T]:
     """Call a function for every head, each with its own random stream, in parallel.
 
-    On a GPU they take turns (:func:`fedjigsaw.kernels.device.rows.turn`).
+    On a GPU they take turns (:func:`fedjigsaw.kernels.torch.turn`).
     """
 
     def alone(head: int, own: np.random.Generator) -> T:

@@ -1,14 +1,12 @@
-"""Backends of k-means: the libraries that search for the clusters of one set of rows.
+"""Backends of k-means: the libraries that search for the clusters of rows.
 
-With the extra ``fast``, compiled kernels (:mod:`fedjigsaw.kernels.compiled`) cluster the rows of
-many clients in one call. For sizes at which scikit-learn-intelex or scikit-learn was measured to be
-faster, these are used. The environment variable ``FEDJIGSAW_BACKEND`` chooses one: ``numba``,
-``intelex``, ``sklearn``, ``torch`` or ``auto``, the default. For one seed, each backend returns the
-same bits in every run; two backends differ from each other as two seeds do.
-
-``torch`` needs the extra ``deep``. It computes on a GPU what is large enough for one
-(:mod:`fedjigsaw.kernels.device`): the k-means of clients, the server's solver, and the labels of
-rows. Without a GPU it computes the same on the CPU, slower than ``auto`` does.
+The environment variable ``FEDJIGSAW_BACKEND`` chooses one. ``numba``, of the extra ``fast``, is
+compiled code (:mod:`fedjigsaw.kernels.compiled`) that clusters the rows of many clients in one
+call. ``sklearn`` is scikit-learn. ``torch``, of the extra ``deep``, computes on a GPU what is large
+enough for one (:mod:`fedjigsaw.kernels.torch`): the k-means of clients, the server's solver, and
+the labels of rows; without a GPU it computes the same on the CPU, slower. ``auto``, the default, is
+``numba`` where it is installed, else ``sklearn``. For one seed, each backend returns the same bits
+in every run; two backends differ from each other as two seeds do.
 
 A backend of another kind is passed explicitly: see the parameter `backend` of
 :func:`fedjigsaw.kernels.kmeans.kmeans` and the attribute `backend` of
@@ -16,32 +14,31 @@ A backend of another kind is passed explicitly: see the parameter `backend` of
 """
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property
+from collections.abc import Sequence
 from importlib.util import find_spec
-from threading import Lock
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from fedjigsaw._rows import is_sparse
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import ExtraError, requires_extra
-from fedjigsaw.kernels.compiled.sizes import speedup
 from fedjigsaw.parameters import one_of
-from fedjigsaw.threads import one_thread_inside
+from fedjigsaw.threads import available_threads, one_thread_inside
 
 VARIABLE = "FEDJIGSAW_BACKEND"
 TORCH = "torch"  # the one that may compute on a GPU
-SLOWER = 0.95  # as fast as another library, below which the compiled kernel is not used
+EXTRAS = {"numba": "fast", TORCH: "deep"}  # the extra with each library
 
 
 class Backend(Protocol):
     """A search for clusters: rows and a number of clusters in, the label of each row out.
 
     Only labels come from a backend. Centers, counts and sums of squares are computed from them in
-    :mod:`fedjigsaw.kernels.kmeans`, in double precision.
+    :mod:`fedjigsaw.kernels.kmeans`, in double precision. A backend may also have a method
+    `labels_many`, which clusters many sets of dense rows in one call, as that of
+    :class:`NumbaBackend` does. What it finds in one set depends neither on the other sets nor on
+    the number of threads.
     """
 
     def labels(
@@ -66,77 +63,17 @@ class Backend(Protocol):
         """
 
 
-class Found(NamedTuple):
-    """Clusters of one set of rows; see :class:`fedjigsaw.kernels.kmeans.Solution`."""
-
-    centers: Floats
-    labels: Ints
-    counts: Floats
-    sse: Floats
-    extents: Floats
-
-
-@runtime_checkable
-class BatchBackend(Backend, Protocol):
-    """A backend that also clusters many sets of rows in one call, and describes the clusters.
-
-    What it finds in one set depends neither on the other sets nor on the number of threads, but for
-    rounding where the same array is given several times.
-    """
-
-    def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
-        """Say whether a problem of this size belongs into a call for many."""
-
-    def find_many(
-        self,
-        rows: Sequence[Floats],
-        n_clusters: Sequence[int],
-        *,
-        weights: Sequence[Floats | None],
-        n_init: int,
-        max_iter: int,
-        tol: float,
-        rngs: Sequence[np.random.Generator],
-    ) -> Iterable[Found]:
-        """Return the best of `n_init` restarts for each set of rows."""
-
-
-@runtime_checkable
-class StartBackend(BatchBackend, Protocol):
-    """A backend that also clusters many sets of rows from given centers in one call."""
-
-    def settle_many(
-        self,
-        rows: Sequence[Floats],
-        starts: Sequence[Floats],
-        *,
-        weights: Sequence[Floats | None],
-        max_iter: int,
-        tol: float,
-    ) -> Iterable[Found]:
-        """Return the end of Lloyd's iterations from `starts` for each set of rows."""
-
-
 class HeldRows(Protocol):
     """Rows with weights that stay where a backend computes, a GPU say, and answer questions.
 
-    Only centers, and what is asked for, are copied.
+    Each method does as that of :class:`fedjigsaw.kernels.nearest.HostRows`.
     """
 
-    def nearest(self, centers: Floats, among: Ints | None = None) -> tuple[Ints, Floats]:
-        """Return the nearest center of each row, or of some, and the squared distance to it."""
-
-    def nearest_two(self, centers: Floats) -> tuple[Ints, Ints, Floats, Floats]:
-        """Return the two nearest centers of each row, and both squared distances."""
-
-    def lloyd(self, centers: Floats) -> tuple[Floats, Floats, float]:
-        """Return the sums and the weights of the rows nearest to each center, and the objective."""
-
-    def label(self, centers: Floats) -> tuple[Ints, Floats]:
-        """Do as :func:`fedjigsaw.kernels.kmeans.nearest_centers`, with the same labels."""
-
-    def settle_clouds(self, sse: Floats, start: Floats, *, max_iter: int) -> Floats:
-        """Do as :func:`fedjigsaw.kernels.clouds.settle_clouds`, for k >= 2; weights are counts."""
+    def nearest(self, centers: Floats, among: Ints | None = None) -> tuple[Ints, Floats]: ...
+    def nearest_two(self, centers: Floats) -> tuple[Ints, Ints, Floats, Floats]: ...
+    def lloyd(self, centers: Floats) -> tuple[Floats, Floats, float]: ...
+    def divide(self, widths: Floats, centers: Floats) -> tuple[Floats, Floats, float]: ...
+    def label(self, centers: Floats) -> tuple[Ints, Floats]: ...
 
 
 @runtime_checkable
@@ -167,14 +104,16 @@ def default_backend() -> Backend:
         If ``FEDJIGSAW_BACKEND`` names a library that is not installed.
     """
     wanted = os.environ.get(VARIABLE, "auto")
-    one_of("auto", *_BACKENDS).check(VARIABLE, "the environment", wanted)
-    if wanted != "auto":
-        library, extra, make = _BACKENDS[wanted]
-        if not _installed(library):
-            name = {"sklearnex": "scikit-learn-intelex"}.get(library, library)
-            raise ExtraError(requires_extra(f"{VARIABLE}={wanted}", name, extra))
-        return make()
-    return _fastest()
+    one_of("auto", "numba", "sklearn", TORCH).check(VARIABLE, "the environment", wanted)
+    if wanted in EXTRAS and find_spec(wanted) is None:
+        raise ExtraError(requires_extra(f"{VARIABLE}={wanted}", wanted, EXTRAS[wanted]))
+    on_host = wanted != "sklearn" and find_spec("numba") is not None
+    host: Backend = NumbaBackend() if on_host else SklearnBackend()
+    if wanted != TORCH:
+        return host
+    from fedjigsaw.kernels.torch import DeviceBackend  # lazy: torch
+
+    return DeviceBackend(small=host)
 
 
 def name_of(backend: Backend) -> str:
@@ -183,14 +122,6 @@ def name_of(backend: Backend) -> str:
     It is no part of the protocol: asking whether a backend is of some kind would look it up.
     """
     return str(getattr(backend, "name", type(backend).__name__))
-
-
-def _fastest() -> Backend:
-    return SizedBackend() if _installed("numba") else _fastest_plain()
-
-
-def _fastest_plain() -> "SklearnBackend":
-    return IntelexBackend() if _installed("sklearnex") else SklearnBackend()
 
 
 class SklearnBackend:
@@ -211,85 +142,41 @@ class SklearnBackend:
         init: Floats | None = None,
     ) -> Ints:
         """See :meth:`Backend.labels`."""
-        # far from the origin, intelex loses all digits; sparse rows would no longer be sparse
-        mean = 0.0 if is_sparse(X) else X.mean(axis=0)
-        estimator = self._estimator(
+        from sklearn.cluster import KMeans  # lazy: `import fedjigsaw` stays fast
+
+        rows: Any = X
+        mean = 0.0 if is_sparse(X) else X.mean(axis=0)  # sparse rows would no longer be sparse
+        if not is_sparse(X):
+            rows = X - mean
+        elif not all(part.flags.writeable for part in (rows.data, rows.indices, rows.indptr)):
+            rows = rows.copy()  # those of worker processes are mapped from a file
+        estimator = KMeans(
             n_clusters,
-            weighted=weights is not None,
             init="k-means++" if init is None else init - mean,
             n_init=n_init if init is None else 1,
             max_iter=max_iter,
             tol=tol,
             random_state=int(rng.integers(2**31)),
+            copy_x=False,  # the rows are a copy already
         )
-        with _QUIET, one_thread_inside():  # its libraries may have been loaded just now
-            rows = _writable(X) if is_sparse(X) else X - mean
+        with one_thread_inside():  # its libraries may have been loaded just now
             labels: Ints = estimator.fit(rows, sample_weight=weights).labels_
         return labels.astype(np.int64)
 
-    def _estimator(self, n_clusters: int, *, weighted: bool, **options: Any) -> Any:
-        from sklearn.cluster import KMeans  # lazy: `import fedjigsaw` stays fast
-
-        return KMeans(n_clusters, copy_x=False, **options)  # the rows are a copy already
-
-
-class IntelexBackend(SklearnBackend):
-    """k-means of scikit-learn-intelex; that of scikit-learn where rows have weights."""
-
-    name = "intelex"
-
-    def _estimator(self, n_clusters: int, *, weighted: bool, **options: Any) -> Any:
-        if weighted:  # intelex does not support weights
-            return super()._estimator(n_clusters, weighted=True, **options)
-        return _intelex_kmeans()(n_clusters, n_jobs=1, **options)
-
 
 class NumbaBackend:
-    """Compiled k-means for one or many sets of rows."""
+    """Compiled k-means for one or many sets of rows.
+
+    Parameters
+    ----------
+    n_threads : int, optional
+        Threads to compute on; None takes all that this process may use. They change no bit.
+    """
 
     name = "numba"
 
-    def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
-        """See :meth:`BatchBackend.takes`."""
-        return True
-
-    def find_many(
-        self,
-        rows: Sequence[Floats],
-        n_clusters: Sequence[int],
-        *,
-        weights: Sequence[Floats | None],
-        n_init: int,
-        max_iter: int,
-        tol: float,
-        rngs: Sequence[np.random.Generator],
-    ) -> Iterable[Found]:
-        """See :meth:`BatchBackend.find_many`."""
-        from fedjigsaw.kernels.compiled.batches import Batch, cluster  # lazy: numba
-
-        seeds = [int(rng.integers(2**31)) for rng in rngs]
-        batch = Batch.of(rows, weights, n_clusters, seeds)
-        found = cluster(batch, n_init=n_init, max_iter=max_iter, tol=tol)
-        return (Found(*parts) for parts in found)
-
-    def settle_many(
-        self,
-        rows: Sequence[Floats],
-        starts: Sequence[Floats],
-        *,
-        weights: Sequence[Floats | None],
-        max_iter: int,
-        tol: float,
-    ) -> Iterable[Found]:
-        """See :meth:`StartBackend.settle_many`."""
-        from fedjigsaw.kernels.compiled.batches import Batch, cluster
-
-        if not rows:
-            return ()
-        batch = Batch.of(rows, weights, list(map(len, starts)), [0] * len(rows))
-        given = np.concatenate(starts)
-        found = cluster(batch, n_init=1, max_iter=max_iter, tol=tol, given=given)
-        return (Found(*parts) for parts in found)
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_threads = n_threads
 
     def labels(
         self,
@@ -297,137 +184,30 @@ class NumbaBackend:
         n_clusters: int,
         *,
         weights: Floats | None,
-        n_init: int,
-        max_iter: int,
-        tol: float,
         rng: np.random.Generator,
         init: Floats | None = None,
+        **options: Any,
     ) -> Ints:
         """See :meth:`Backend.labels`."""
-        if init is not None:
-            from fedjigsaw.kernels.compiled.batches import settle
+        starts = None if init is None else [init]
+        (labels,) = self.labels_many(
+            [X], [n_clusters], weights=[weights], rngs=[rng], starts=starts, **options
+        )
+        return labels
 
-            return settle(X, weights, init, max_iter=max_iter, tol=tol)
-        options: dict[str, Any] = {"n_init": n_init, "max_iter": max_iter, "tol": tol}
-        (found,) = self.find_many([X], [n_clusters], weights=[weights], rngs=[rng], **options)
-        return found.labels
+    def labels_many(
+        self,
+        rows: Sequence[Floats],
+        n_clusters: Sequence[int],
+        *,
+        weights: Sequence[Floats | None],
+        rngs: Sequence[np.random.Generator],
+        starts: Sequence[Floats] | None = None,
+        **options: Any,
+    ) -> Sequence[Ints]:
+        """Do as :meth:`Backend.labels` for each set; there may be fewer distinct rows."""
+        from fedjigsaw.kernels.compiled.batches import search  # lazy: numba
 
-
-class SizedBackend(NumbaBackend):
-    """The compiled backend, and a plain one for the sizes at which that is faster.
-
-    Parameters
-    ----------
-    plain : SklearnBackend or None
-        None is the fastest one installed. It is looked for when a size needs it, since loading
-        scikit-learn-intelex takes longer than clustering a small file.
-    """
-
-    def __init__(self, plain: SklearnBackend | None = None) -> None:
-        self._given = plain
-
-    @cached_property
-    def plain(self) -> SklearnBackend:
-        """The plain backend."""
-        return self._given or _fastest_plain()
-
-    @property
-    def name(self) -> str:  # type: ignore[override]
-        """Both names."""
-        return f"numba+{self.plain.name}"
-
-    def takes(self, n_rows: int, n_columns: int, n_clusters: int) -> bool:
-        """See :meth:`BatchBackend.takes`: decided by the size alone, never by other problems."""
-        size = (n_rows, n_columns, n_clusters)
-        faster = {speedup(*size, name) >= SLOWER for name in self._possible}
-        if len(faster) == 1:
-            return faster.pop()
-        return speedup(*size, self.plain.name) >= SLOWER  # it matters which one it is
-
-    @cached_property
-    def _possible(self) -> list[str]:
-        """Names of backends of which one is the plain one."""
-        if self._given is not None:
-            return [self._given.name]
-        there = find_spec("sklearnex") is not None  # which does not say that it fits this machine
-        return [*([IntelexBackend.name] if there else []), SklearnBackend.name]
-
-    def labels(self, X: Floats, n_clusters: int, **options: Any) -> Ints:
-        """See :meth:`Backend.labels`."""
-        if self.takes(len(X), X.shape[1], n_clusters):
-            return super().labels(X, n_clusters, **options)
-        return self.plain.labels(X, n_clusters, **options)
-
-
-def _device_backend() -> Backend:
-    from fedjigsaw.kernels.device.backend import DeviceBackend  # lazy: torch
-
-    return DeviceBackend(small=_fastest())
-
-
-def _installed(library: str) -> bool:
-    if library != "sklearnex":
-        return find_spec(library) is not None
-    try:  # it may be there and not fit this machine
-        _intelex_kmeans()
-    except ImportError:
-        return False
-    return True
-
-
-@cache
-def _intelex_kmeans() -> Any:
-    from sklearnex.cluster import KMeans as IntelexKMeans
-
-    return IntelexKMeans
-
-
-def _writable(X: Any) -> Any:
-    """Return sparse rows in memory that may be written, which scikit-learn insists on.
-
-    Those of worker processes are mapped from a file.
-    """
-    parts = (X.data, X.indices, X.indptr)
-    return X if all(part.flags.writeable for part in parts) else X.copy()
-
-
-class _Quiet:
-    """Thread-safe suppression of k-means warnings.
-
-    Filters of warnings are process-wide: the first thread to enter saves them, the last one to
-    leave restores them.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._saved = warnings.catch_warnings()
-
-    def __enter__(self) -> None:
-        from sklearn.exceptions import ConvergenceWarning
-
-        with self._lock:
-            if not self._inside:
-                self._saved = warnings.catch_warnings()
-                self._saved.__enter__()
-                # fewer centers than requested is a valid result here; the caller decides
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                # intelex warns in every thread but the main one, though it gets n_jobs=1
-                warnings.filterwarnings("ignore", message="'Threading' parallel backend")
-            self._inside += 1
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                self._saved.__exit__(None, None, None)
-
-
-_QUIET = _Quiet()
-# name in the environment -> the library that it needs, the extra with it, and how it is made
-_BACKENDS: dict[str, tuple[str, str, Callable[[], Backend]]] = {
-    "numba": ("numba", "fast", NumbaBackend),
-    "intelex": ("sklearnex", "fast", IntelexBackend),
-    "sklearn": ("sklearn", "fast", SklearnBackend),
-    TORCH: ("torch", "deep", _device_backend),
-}
+        seeds = [int(rng.integers(2**63)) for rng in rngs]
+        n_threads = self.n_threads or available_threads()
+        return search(rows, weights, n_clusters, seeds, starts, n_threads=n_threads, **options)

@@ -9,8 +9,7 @@ restarts.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -21,14 +20,13 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, invalid
 from fedjigsaw.kernels.backends import (
     Backend,
-    BatchBackend,
-    Found,
     SklearnBackend,
-    StartBackend,
     default_backend,
     hold,
 )
 from fedjigsaw.kernels.labels import find_nearest
+
+BLOCK = 2**16  # rows of several clients whose statistics are computed together, in the cache
 
 
 @dataclass(frozen=True)
@@ -101,11 +99,8 @@ def kmeans(
     >>> sorted(solution.centers.ravel().tolist()), solution.inertia
     ([0.5, 10.5], 1.0)
     """
-    problem = Problem(X, n_clusters, rng, weights)
-    if init is None:
-        options: dict[str, Any] = {"n_init": n_init, "max_iter": max_iter, "tol": tol}
-        return kmeans_many([problem], backend=backend, **options)[0]
-    return _one_by_one(problem, backend or default_backend(), n_init, max_iter, tol, init)
+    problem, starts = Problem(X, n_clusters, rng, weights), None if init is None else [init]
+    return _solve([problem], starts, backend, n_init=n_init, max_iter=max_iter, tol=tol)[0]
 
 
 class Problem(NamedTuple):
@@ -136,32 +131,7 @@ def kmeans_many(
     >>> [found.centers.ravel().tolist() for found in kmeans_many(problems)]
     [[0.5, 10.0], [5.0, 6.0]]
     """
-    chosen = backend or default_backend()
-    solutions: list[Solution | None] = [None] * len(problems)
-    if isinstance(chosen, BatchBackend):
-        takes = cache(chosen.takes)  # many problems have the same size
-        together = [
-            i
-            for i, p in enumerate(problems)
-            if not is_sparse(p.X) and takes(len(p.X), p.X.shape[1], p.n_clusters)
-        ]
-        if together:
-            parts = [_used(problems[i]) for i in together]
-            found = chosen.find_many(
-                [rows for rows, _, _ in parts],
-                [problems[i].n_clusters for i in together],
-                weights=[w for _, w, _ in parts],
-                n_init=n_init,
-                max_iter=max_iter,
-                tol=tol,
-                rngs=[problems[i].rng for i in together],
-            )
-            for i, (_, _, used), one in zip(together, parts, found, strict=True):
-                solutions[i] = _with_all_labels(one, len(problems[i].X), used)
-    return [
-        done or _one_by_one(problem, chosen, n_init, max_iter, tol)
-        for done, problem in zip(solutions, problems, strict=True)
-    ]
+    return _solve(problems, None, backend, n_init=n_init, max_iter=max_iter, tol=tol)
 
 
 def settle_many(
@@ -182,78 +152,92 @@ def settle_many(
     >>> settle_many([problem], [np.array([[0.0], [4.0]])])[0].centers.ravel().tolist()
     [0.5, 10.0]
     """
+    return _solve(problems, starts, backend, n_init=1, max_iter=max_iter, tol=tol)
+
+
+def _solve(
+    problems: Sequence[Problem],
+    starts: Sequence[Floats] | None,
+    backend: Backend | None,
+    **options: Any,
+) -> list[Solution]:
+    """Return the solution of each problem, from given centers or by restarts."""
     chosen = backend or default_backend()
-    solutions: list[Solution | None] = [None] * len(problems)
-    if isinstance(chosen, StartBackend):
-        takes = cache(chosen.takes)
-        together = [
-            i
-            for i, (p, start) in enumerate(zip(problems, starts, strict=True))
-            if takes(len(p.X), p.X.shape[1], len(start))
-        ]
-        parts = [_used(problems[i]) for i in together]
-        found = chosen.settle_many(
-            [rows for rows, _, _ in parts],
-            [starts[i] for i in together],
-            weights=[w for _, w, _ in parts],
-            max_iter=max_iter,
-            tol=tol,
+    used = [_used(problem) for problem in problems]
+    labels: dict[int, Ints] = {}
+    labels_many = getattr(chosen, "labels_many", None)
+    if labels_many is not None:
+        batch = [i for i, (X, _, _) in enumerate(used) if not is_sparse(X)]
+        found = labels_many(
+            [used[i][0] for i in batch],
+            [problems[i].n_clusters if starts is None else len(starts[i]) for i in batch],
+            weights=[used[i][1] for i in batch],
+            rngs=[problems[i].rng for i in batch],
+            starts=None if starts is None else [starts[i] for i in batch],
+            **options,
         )
-        for i, (_, _, used), one in zip(together, parts, found, strict=True):
-            solutions[i] = _with_all_labels(one, len(problems[i].X), used)
+        labels = dict(zip(batch, found, strict=True))
+    for i, (X, weights, _) in enumerate(used):
+        if i not in labels:
+            labels[i] = (SklearnBackend() if is_sparse(X) else chosen).labels(
+                X,
+                count_distinct(X, at_most=problems[i].n_clusters),
+                weights=weights,
+                rng=problems[i].rng,
+                init=None if starts is None else starts[i],
+                **options,
+            )
+    solutions: list[Solution] = []
+    for part in _in_parts([BLOCK + 1 if is_sparse(X) else len(X) for X, _, _ in used]):
+        solutions += _solutions(
+            [X for X, _, _ in used[part]],
+            [labels[i] for i in range(len(used))[part]],
+            [weights for _, weights, _ in used[part]],
+        )
     return [
-        done
-        or _one_by_one(problem._replace(n_clusters=len(start)), chosen, 1, max_iter, tol, start)
-        for done, problem, start in zip(solutions, problems, starts, strict=True)
+        one if rows is None else _with_all_labels(one, rows, problem.X.shape[0])
+        for one, (_, _, rows), problem in zip(solutions, used, problems, strict=True)
     ]
 
 
-def _one_by_one(
-    problem: Problem,
-    backend: Backend,
-    n_init: int,
-    max_iter: int,
-    tol: float,
-    init: Floats | None = None,
-) -> Solution:
-    rows, w, used = _used(problem)
-    if is_sparse(rows):
-        backend = SklearnBackend()
-    labels = backend.labels(
-        rows,
-        count_distinct(rows, at_most=problem.n_clusters),
-        weights=w,
-        n_init=n_init,
-        max_iter=max_iter,
-        tol=tol,
-        rng=problem.rng,
-        init=init,
-    )
-    return _solution(rows, labels, w, problem.X.shape[0], used)
-
-
-def _used(problem: Problem) -> tuple[Floats, Floats | None, slice | Ints]:
-    """Return the rows that have a weight, their weights, and which they are."""
+def _used(problem: Problem) -> tuple[Floats, Floats | None, Ints | None]:
+    """Return the rows that have a weight, their weights, and which they are, if not all."""
     X, weights = problem.X, problem.weights
     if weights is None:
-        return X, None, slice(None)
-    _check_weights(weights, X.shape[0])
-    used = np.flatnonzero(weights)
-    return X[used], weights[used], used
+        return X, None, None
+    n_rows = X.shape[0]
+    if (
+        weights.shape != (n_rows,)
+        or not np.isfinite(weights).all()
+        or (weights < 0).any()
+        or not weights.any()
+    ):
+        allowed = f"finite, >= 0, not all zero, shape ({n_rows},)"
+        got = f"shape {weights.shape}"
+        if weights.shape == (n_rows,):
+            got = f"values from {weights.min():g} to {weights.max():g}"
+        raise DataError(invalid("weights", "k-means", allowed, got))
+    rows = np.flatnonzero(weights)
+    return X[rows], weights[rows], rows
 
 
-def _with_all_labels(found: Found, n_rows: int, used: slice | Ints) -> Solution:
-    labels = _all_labels(found.labels, n_rows, used)
-    return Solution(found.centers, labels, found.counts, found.sse, found.extents)
+def _with_all_labels(found: Solution, rows: Ints, n_rows: int) -> Solution:
+    """Give rows without weight the label -1."""
+    labels = np.full(n_rows, -1, dtype=np.int64)
+    labels[rows] = found.labels
+    return replace(found, labels=labels)
 
 
-def _all_labels(labels: Ints, n_rows: int, used: slice | Ints) -> Ints:
-    """Return the labels of all rows; one without weight has -1."""
-    if isinstance(used, slice):
-        return labels
-    all_labels = np.full(n_rows, -1, dtype=np.int64)
-    all_labels[used] = labels
-    return all_labels
+def _in_parts(sizes: Sequence[int]) -> Iterator[slice]:
+    """Divide clients into parts of about `BLOCK` rows; sparse rows are alone."""
+    start, n_rows = 0, 0
+    for i, size in enumerate(sizes):
+        if n_rows and n_rows + size > BLOCK:
+            yield slice(start, i)
+            start, n_rows = i, 0
+        n_rows += size
+    if n_rows:
+        yield slice(start, len(sizes))
 
 
 def nearest_centers(
@@ -289,40 +273,57 @@ def partition_of(X: Floats, labels: Ints, weights: Floats | None = None) -> Solu
     >>> partition_of(X, np.array([0, 0, 2]), weights).centers.ravel().tolist()
     [1.0, 9.0]
     """
-    return _solution(X, labels, weights, X.shape[0], slice(None))
+    return _solutions([X], [labels], [weights])[0]
 
 
-def _solution(
-    X: Floats, labels: Ints, w: Floats | None, n_rows: int, used: slice | Ints
-) -> Solution:
-    """Compute the statistics of clusters from the labels of the rows in use."""
-    _, labels = np.unique(labels, return_inverse=True)
-    w = np.ones(X.shape[0]) if w is None else w
-    k = int(labels.max()) + 1
-    counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
-    centers = label_sums(X, labels, w, k) / counts[:, None]
-    order = coordinate_order(centers)  # does not depend on the order of the rows
-    centers, counts, labels = centers[order], counts[order], np.argsort(order)[labels]
-    squared = squared_distances(X, centers, labels)
+def _solutions(
+    rows: Sequence[Floats], labels: Sequence[Ints], weights: Sequence[Floats | None]
+) -> list[Solution]:
+    """Compute the statistics of clusters from the labels of each client's rows.
+
+    Rows are compared with the first of their cluster, so that a column in which all are equal has
+    that value, however large it is.
+    """
+    X = rows[0] if len(rows) == 1 else np.concatenate(rows)
+    n, ends = X.shape[0], np.cumsum([len(part) for part in labels])
+    w = np.concatenate(
+        [np.ones(len(p)) if w is None else w for p, w in zip(labels, weights, strict=True)]
+    )
+    owners = np.repeat(np.arange(len(rows)), np.diff(ends, prepend=0))
+    places = np.concatenate(labels)
+    most = int(places.max()) + 1
+    places += owners * most
+    used = np.bincount(places, minlength=len(rows) * most) > 0
+    places = (np.cumsum(used) - 1)[places]
+    k = int(used.sum())
+    first = np.empty(k, dtype=np.int64)
+    first[places[::-1]] = np.arange(n)[::-1]
+    owner = owners[first]
+    counts: Floats = np.bincount(places, w, minlength=k).astype(np.float64)
+    if is_sparse(X):
+        centers = label_sums(X, places, w, k) / counts[:, None]
+    else:
+        offsets = X[first[places]]
+        np.subtract(X, offsets, out=offsets)
+        centers = X[first] + label_sums(offsets, places, w, k) / counts[:, None]
+    order = np.lexsort((centers[:, 0], owner))  # does not depend on the order of the rows
+    if ((np.diff(centers[order, 0]) == 0) & (np.diff(owner[order]) == 0)).any():
+        order = np.lexsort((*centers.T[::-1], owner))
+    centers, counts, places = centers[order], counts[order], np.argsort(order)[places]
+    squared = squared_distances(X, centers, places)
     extents = np.zeros(k)
-    np.maximum.at(extents, labels, squared)
-    sse: Floats = np.bincount(labels, w * squared, minlength=k).astype(np.float64)
-    labels = _all_labels(labels, n_rows, used)
-    return Solution(centers, labels, counts, sse, np.sqrt(extents))
-
-
-def _check_weights(weights: Floats, n_rows: int) -> None:
-    if (
-        weights.shape != (n_rows,)
-        or not np.isfinite(weights).all()
-        or (weights < 0).any()
-        or not weights.any()
-    ):
-        allowed = f"finite, >= 0, not all zero, shape ({n_rows},)"
-        got = f"shape {weights.shape}"
-        if weights.shape == (n_rows,):
-            got = f"values from {weights.min():g} to {weights.max():g}"
-        raise DataError(invalid("weights", "k-means", allowed, got))
+    np.maximum.at(extents, places, squared)
+    sse: Floats = np.bincount(places, w * squared, minlength=k).astype(np.float64)
+    extents = np.sqrt(extents)
+    starts = np.searchsorted(owner, np.arange(len(rows) + 1))  # of the clusters of each client
+    places -= starts[owners]
+    row, solutions = 0, []
+    for a, b, end in zip(starts[:-1].tolist(), starts[1:].tolist(), ends.tolist(), strict=True):
+        solutions.append(
+            Solution(centers[a:b], places[row:end], counts[a:b], sse[a:b], extents[a:b])
+        )
+        row = end
+    return solutions
 
 
 def lloyd_step(X: Floats, weights: Floats, centers: Floats) -> tuple[Floats, Ints]:
@@ -337,23 +338,14 @@ def lloyd_step(X: Floats, weights: Floats, centers: Floats) -> tuple[Floats, Int
     [[1.0], [9.0]]
     """
     labels, k = nearest_centers(X, centers)[0], len(centers)
-    counts = np.bincount(labels, weights, minlength=k)[:, None]
-    sums = np.zeros_like(centers)
-    np.add.at(sums, labels, weights[:, None] * X)
-    return np.where(counts > 0, sums / np.where(counts > 0, counts, 1), centers), labels
+    counts: Floats = np.bincount(labels, weights, minlength=k).astype(np.float64)
+    return means_of(label_sums(X, labels, weights, k), counts, centers), labels
 
 
-def cluster_means(X: Floats, labels: Ints) -> Floats:
-    """Return the means of all clusters that have rows, ordered by label.
-
-    Examples
-    --------
-    >>> cluster_means(np.array([[0.0], [5.0], [2.0]]), np.array([3, 7, 3])).ravel().tolist()
-    [1.0, 5.0]
-    """
-    _, labels = np.unique(labels, return_inverse=True)
-    counts = np.bincount(labels)
-    means: Floats = label_sums(X, labels, np.ones(len(X)), len(counts)) / counts[:, None]
+def means_of(sums: Floats, counts: Floats, centers: Floats) -> Floats:
+    """Return the means of the rows at each center; one without rows stays."""
+    filled = (counts > 0)[:, None]
+    means: Floats = np.where(filled, sums / np.where(filled, counts[:, None], 1), centers)
     return means
 
 

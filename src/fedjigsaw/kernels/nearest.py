@@ -5,15 +5,22 @@ added up in their order, so that the number of threads changes no bit.
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.kernels.backends import TORCH, VARIABLE, Backend, HoldingBackend, NumbaBackend
-from fedjigsaw.kernels.compiled import installed
+from fedjigsaw.kernels.backends import (
+    TORCH,
+    VARIABLE,
+    Backend,
+    HeldRows,
+    HoldingBackend,
+    NumbaBackend,
+    hold,
+)
+from fedjigsaw.kernels.compiled import installed, side_by_side
 from fedjigsaw.kernels.kmeans import blocks, label_sums, nearest_centers
 from fedjigsaw.threads import available_threads
 
@@ -38,10 +45,7 @@ def compiles(
 
 
 class HostRows:
-    """Rows with weights, and the functions below, as a search needs them.
-
-    See :class:`fedjigsaw.kernels.backends.HeldRows`, which may be on a GPU instead.
-    """
+    """Rows with weights in memory; see :class:`fedjigsaw.kernels.backends.HeldRows`."""
 
     def __init__(
         self,
@@ -55,16 +59,79 @@ class HostRows:
         self.fast = compiles(len(X), n_centers, backend=backend) if fast is None else fast
 
     def nearest(self, centers: Floats, among: Ints | None = None) -> tuple[Ints, Floats]:
-        """Call :func:`nearest` for all rows, or some."""
+        """Return the nearest center of each row, or of some, and the squared distance to it."""
         return nearest(self.X if among is None else self.X[among], centers, fast=self.fast)
 
     def nearest_two(self, centers: Floats) -> tuple[Ints, Ints, Floats, Floats]:
-        """Call :func:`nearest_two`."""
+        """Return the two nearest centers of each row, and both squared distances."""
         return nearest_two(self.X, centers, fast=self.fast)
 
+    def label(self, centers: Floats) -> tuple[Ints, Floats]:
+        """Return the exactly nearest center of each row and the distance to it."""
+        return nearest_centers(self.X, centers)
+
     def lloyd(self, centers: Floats) -> tuple[Floats, Floats, float]:
-        """Call :func:`lloyd`."""
-        return lloyd(self.X, self.w, centers, fast=self.fast)
+        """Return the sums and the weights of the rows nearest to each center, and the objective."""
+        if self.fast:
+            from fedjigsaw.kernels.compiled.nearest import lloyd
+
+            return _add_up(lloyd, self.X, centers, self.w)
+        labels, squared = self.nearest(centers)
+        counts: Floats = np.bincount(labels, self.w, minlength=len(centers)).astype(np.float64)
+        return label_sums(self.X, labels, self.w, len(counts)), counts, float(self.w @ squared)
+
+    def divide(self, widths: Floats, centers: Floats) -> tuple[Floats, Floats, float]:
+        r"""Divide rows, as Gaussians, between their two nearest centers.
+
+        Let h be the distance of a mean from the plane halfway between the two. The fraction
+        :math:`p = \Phi(-h / \sigma_i)` of the Gaussian lies beyond the plane, and the means of
+        the two parts are shifted along the normal of the plane, by
+        :math:`\sigma_i \phi(h / \sigma_i)` divided by the fraction of the part.
+
+        Parameters
+        ----------
+        widths : shape (n,), standard deviations :math:`\sigma_i`.
+
+        Returns
+        -------
+        The sums and the weights of the parts at each center, and the objective of the means.
+        """
+        if self.fast:
+            from fedjigsaw.kernels.compiled.gaussians import divide
+
+            return _add_up(divide, self.X, centers, self.w, widths)
+        from scipy.special import ndtr  # lazy: the processes that carry messages need this module
+
+        k = len(centers)
+        sums, mass, objective = np.zeros(centers.shape), np.zeros(k), 0.0
+        for part in blocks(len(self.X), 8 * self.X.shape[1]):
+            rows, w, width = self.X[part], self.w[part], widths[part]
+            own, other, first, second = nearest_two(rows, centers, fast=False)
+            normal = centers[other] - centers[own]
+            apart = np.linalg.norm(normal, axis=1)
+            apart = np.where(apart > 0, apart, 1)
+            h = (second - first) / (2 * apart)
+            z = np.divide(h, width, out=np.full(len(rows), np.inf), where=width > 0)
+            beyond = ndtr(-z)
+            moment = w * width * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+            shift = normal * (moment / apart)[:, None]
+            kept, given, one = w * (1 - beyond), w * beyond, np.ones(len(rows))
+            mass += label_sums(kept, own, one, k) + label_sums(given, other, one, k)
+            sums += label_sums(kept[:, None] * rows - shift, own, one, k)
+            sums += label_sums(given[:, None] * rows + shift, other, one, k)
+            objective += float(w @ first)
+        return sums, mass, objective
+
+
+def rows_of(
+    X: Floats,
+    w: Floats,
+    n_centers: int,
+    backend: Backend | None = None,
+    fast: bool | None = None,
+) -> HeldRows:
+    """Return rows that a backend holds, on a GPU say, or those in memory."""
+    return hold(X, w, n_centers, backend) or HostRows(X, w, n_centers, fast, backend)
 
 
 def nearest(X: Floats, centers: Floats, *, fast: bool) -> tuple[Ints, Floats]:
@@ -102,19 +169,7 @@ def nearest_two(X: Floats, centers: Floats, *, fast: bool) -> tuple[Ints, Ints, 
     return own, other, np.maximum(first + norms, 0), np.maximum(second + norms, 0)
 
 
-def lloyd(X: Floats, w: Floats, centers: Floats, *, fast: bool) -> tuple[Floats, Floats, float]:
-    """Return the sums and the weights of the rows nearest to each center, and the objective."""
-    k = len(centers)
-    if not fast:
-        labels, squared = nearest(X, centers, fast=False)
-        counts: Floats = np.bincount(labels, w, minlength=k).astype(np.float64)
-        return label_sums(X, labels, w, k), counts, float(w @ squared)
-    from fedjigsaw.kernels.compiled.nearest import lloyd as kernel
-
-    return add_up(kernel, X, centers, w)
-
-
-def add_up(
+def _add_up(
     kernel: Callable[..., float], X: Floats, centers: Floats, *per_row: Floats
 ) -> tuple[Floats, Floats, float]:
     """Return the sums, weights and objective that a compiled kernel adds up at each center."""
@@ -123,10 +178,10 @@ def add_up(
     sums, totals = np.zeros((len(parts), *centers.shape)), np.zeros((len(parts), len(centers)))
 
     def work(i: int) -> float:
-        start, stop = parts[i]
-        return float(kernel(X, *per_row, centers, half, start, stop, sums[i], totals[i]))
+        return float(kernel(X, *per_row, centers, half, *parts[i], sums[i], totals[i]))
 
-    objective = sum(side_by_side(work, range(len(parts)), X.size * len(centers)))
+    n_threads = threads_for(X.size * len(centers))
+    objective = sum(side_by_side(work, range(len(parts)), n_threads))
     return sums.sum(axis=0), totals.sum(axis=0), objective
 
 
@@ -136,11 +191,9 @@ def _compiled(name: str, X: Floats, centers: Floats, *results: Any) -> None:
     kernel = getattr(kernels, name)
     X, centers = np.ascontiguousarray(X), np.ascontiguousarray(centers)
     half = np.einsum("ij,ij->i", centers, centers) / 2
-
-    def work(part: tuple[int, int]) -> None:
-        kernel(X, centers, half, *part, *results)
-
-    side_by_side(work, list(_parts(len(X))), X.size * len(centers))
+    n_threads = threads_for(X.size * len(centers))
+    parts = list(_parts(len(X)))
+    list(side_by_side(lambda part: kernel(X, centers, half, *part, *results), parts, n_threads))
 
 
 def nearest_on_threads(X: Floats, centers: Floats, backend: Backend | None = None) -> Ints:
@@ -152,15 +205,6 @@ def nearest_on_threads(X: Floats, centers: Floats, backend: Backend | None = Non
 def threads_for(n_products: int) -> int:
     """Return the number of threads that pay for so many products of coordinates."""
     return available_threads() if n_products >= LONG else 1
-
-
-def side_by_side(work: Callable[[Any], Any], parts: Sequence[Any], n_products: int) -> list[Any]:
-    """Return what the work finds for each part; threads share the parts if that pays."""
-    n_threads = min(threads_for(n_products), len(parts))
-    if n_threads <= 1:
-        return [work(part) for part in parts]
-    with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(work, parts))
 
 
 def _parts(n_rows: int) -> Iterator[tuple[int, int]]:

@@ -21,7 +21,7 @@ from fedjigsaw.errors import (
     warn,
 )
 from fedjigsaw.estimator import Options
-from fedjigsaw.kernels.clouds import refine
+from fedjigsaw.kernels.gaussians import refine
 from fedjigsaw.kernels.indices import SKEWED, mutual_information
 from fedjigsaw.kernels.kmeans import (
     Problem,
@@ -102,7 +102,7 @@ class Jigsaw(ClusterFindings, LocalSearch):
     where a(i) is the cluster of i. The first term is constant. The second is weighted k-means over
     the received centers, solved by :func:`~fedjigsaw.kernels.solver.solve`, which escapes the local
     optima in which restarts end. Since the final boundaries cut through some local clusters, a
-    last step treats each of them as a Gaussian (:func:`~fedjigsaw.kernels.clouds.settle_clouds`).
+    last step treats each of them as a Gaussian (:func:`~fedjigsaw.kernels.gaussians.lloyd`).
 
     Parameters
     ----------

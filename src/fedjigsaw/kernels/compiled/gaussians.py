@@ -1,4 +1,4 @@
-"""One step of Lloyd's iterations over clouds; see :mod:`fedjigsaw.kernels.clouds`."""
+"""One step of Lloyd's iterations over Gaussians; see :mod:`fedjigsaw.kernels.gaussians`."""
 
 import math
 
@@ -7,12 +7,12 @@ import numpy as np
 from fedjigsaw.kernels.compiled._jit import compiled
 from fedjigsaw.kernels.compiled.nearest import CENTERS, ROWS, best_two_of, load
 
-WHOLE = 9.0  # deviations from a boundary at which nothing of a cloud lies beyond it
+WHOLE = 9.0  # deviations from a boundary at which nothing of a Gaussian lies beyond it
 
 
 @compiled
 def divide(X, counts, widths, C, half, start, stop, sums, mass):
-    """Add up the parts of clouds at each center; return the objective of their middles."""
+    """Add up the parts of Gaussians at each center; return the objective of their means."""
     tile, products = np.zeros((X.shape[1], ROWS)), np.empty((CENTERS, ROWS))
     best, after, norms = np.empty(ROWS), np.empty(ROWS), np.empty(ROWS)
     own, other = np.empty(ROWS, np.int64), np.empty(ROWS, np.int64)

@@ -6,22 +6,18 @@ import torch
 
 from doubles import OneByOne
 from fedjigsaw import FeCA, Jigsaw, SerialEngine
+from fedjigsaw.kernels import gaussians
+from fedjigsaw.kernels import torch as device
 from fedjigsaw.kernels.backends import HoldingBackend, default_backend, hold
-from fedjigsaw.kernels.clouds import settle_clouds
-from fedjigsaw.kernels.device import backend as device_backend
-from fedjigsaw.kernels.device import lloyd as device_lloyd
-from fedjigsaw.kernels.device import rows as device_rows
-from fedjigsaw.kernels.device.backend import DeviceBackend
-from fedjigsaw.kernels.device.lloyd import lloyd, nearest, seed
 from fedjigsaw.kernels.kmeans import (
     Problem,
     kmeans,
     kmeans_many,
     nearest_centers,
-    partition_of,
 )
 from fedjigsaw.kernels.nearest import HostRows
 from fedjigsaw.kernels.solver import solve
+from fedjigsaw.kernels.torch import DeviceBackend, lloyd, nearest, seed
 
 BACKEND = DeviceBackend(torch.device("cpu"))
 QUICK = DeviceBackend(torch.device("cpu"), quick_seeds=True)
@@ -30,7 +26,7 @@ QUICK = DeviceBackend(torch.device("cpu"), quick_seeds=True)
 @pytest.fixture
 def small_too(monkeypatch):
     """Let the device take problems of any size, as FEDJIGSAW_BACKEND=torch does large ones."""
-    monkeypatch.setattr(device_backend, "LEAST", 0)
+    monkeypatch.setattr(device, "LEAST", 0)
     monkeypatch.setenv("FEDJIGSAW_BACKEND", "torch")
 
 
@@ -115,7 +111,7 @@ def test_nearest_agrees_with_nearest_centers(rng):
 
 @pytest.mark.parametrize("at_once", [1, 3, 64])
 def test_seeds_are_rows_and_different(monkeypatch, at_once):
-    monkeypatch.setattr(device_lloyd, "DRAWS", at_once)
+    monkeypatch.setattr(device, "DRAWS", at_once)
     rows = torch.arange(10.0)[:, None]
     for k in (1, 2, 5, 10):
         chosen = seed(rows, k, torch.ones(10), torch.Generator().manual_seed(0)).flatten().tolist()
@@ -142,8 +138,8 @@ def test_seeds_spread_over_groups_of_rows():
         assert len(set(chosen.argmax(dim=1).tolist())) == 20
 
 
-def clouds(rng):
-    """40 clouds, some of them points, two on the very border; and five centers to start from."""
+def local_clusters(rng):
+    """40 Gaussians, some of them points, two on the very border; and five centers to start from."""
     centers = rng.normal(size=(40, 3)) + 1e3
     start = centers[:5].copy()
     centers[5:7] = (start[0] + start[1]) / 2
@@ -152,21 +148,20 @@ def clouds(rng):
 
 
 @pytest.mark.parametrize("n_steps", [1, 4, 100])
-def test_clouds_settle_where_the_packages_own_do(rng, monkeypatch, n_steps):
-    monkeypatch.setattr(device_rows, "LOOK_EVERY", 1)
-    monkeypatch.setattr(device_backend, "LEAST", 0)
-    given = clouds(rng)
-    own = settle_clouds(*given, max_iter=n_steps)
-    for block in (2**26, 35):  # all at once, or seven clouds at a time
-        monkeypatch.setattr(device_rows, "_BLOCK", block)
-        found = settle_clouds(*given, max_iter=n_steps, backend=BACKEND)
+def test_gaussians_end_where_the_packages_own_do(rng, monkeypatch, n_steps):
+    monkeypatch.setattr(device, "LEAST", 0)
+    given = local_clusters(rng)
+    own = gaussians.lloyd(*given, max_iter=n_steps)
+    for block in (2**26, 35):  # all at once, or seven at a time
+        monkeypatch.setattr(device, "BLOCK", block)
+        found = gaussians.lloyd(*given, max_iter=n_steps, backend=BACKEND)
         np.testing.assert_allclose(found, own, rtol=0, atol=1e-9)
 
 
 def test_lloyd_in_blocks_is_the_same(rng, monkeypatch):
     X = rng.normal(size=(60, 2)) + 20 * rng.integers(3, size=(60, 1))
     whole = find_labels(X, 3)
-    monkeypatch.setattr(device_lloyd, "_BLOCK", 21)
+    monkeypatch.setattr(device, "BLOCK", 21)
     np.testing.assert_array_equal(find_labels(X, 3), whole)
 
 
@@ -187,9 +182,9 @@ def test_sets_of_centers_side_by_side_end_where_each_would_alone(monkeypatch):
 
 def seen_steps(monkeypatch, rows, starts):
     """Count the iterations until all sets have settled."""
-    step, seen = device_lloyd._step, []
+    step, seen = device._step, []
     with monkeypatch.context() as patched:
-        patched.setattr(device_lloyd, "_step", lambda *given: seen.append(1) or step(*given))
+        patched.setattr(device, "_step", lambda *given: seen.append(1) or step(*given))
         lloyd(rows, starts, torch.ones(len(rows)), 50, torch.tensor(0.0))
     return len(seen)
 
@@ -221,20 +216,6 @@ def test_several_searches_of_the_same_rows(rng, monkeypatch, n_init):
     assert together[0].labels.tolist() != together[1].labels.tolist()
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_statistics_are_those_of_the_labels(rng, weighted):
-    """As `partition_of` computes them, in its order of clusters, far from the origin, too."""
-    X = rng.normal(size=(200, 3)) + 1e6
-    weights = rng.integers(0, 4, 200).astype(float) if weighted else None
-    found = kmeans(X, 9, rng=np.random.default_rng(0), weights=weights, backend=BACKEND)
-    used = found.labels >= 0
-    assert used.all() != weighted
-    own = partition_of(X[used], found.labels[used], None if weights is None else weights[used])
-    np.testing.assert_array_equal(found.labels[used], own.labels)
-    for name in ("centers", "counts", "sse", "extents"):
-        np.testing.assert_allclose(getattr(found, name), getattr(own, name), rtol=1e-7)
-
-
 def test_fewer_distinct_rows_than_clusters():
     found = kmeans(
         np.repeat([[1.0], [5.0]], 4, axis=0), 7, rng=np.random.default_rng(0), backend=BACKEND
@@ -246,8 +227,7 @@ def test_fewer_distinct_rows_than_clusters():
 
 @pytest.mark.parametrize("block", [2**26, 12])
 def test_rows_held_by_the_device_answer_as_those_of_the_host(rng, monkeypatch, block):
-    monkeypatch.setattr(device_rows, "_BLOCK", block)
-    monkeypatch.setattr(device_lloyd, "_BLOCK", block)
+    monkeypatch.setattr(device, "BLOCK", block)
     X, w, centers = rng.normal(size=(50, 3)), rng.uniform(1, 9, 50), rng.normal(size=(6, 3))
     held, host = BACKEND.hold(X, w, 10**9), HostRows(X, w, 6)
     for some in (None, np.array([7, 3]), np.array([], dtype=np.int64)):
@@ -285,18 +265,11 @@ class TestFromTheEnvironment:
             kmeans(X, 3, rng=np.random.default_rng(0), backend=b) for b in (auto, chosen)
         )
         assert own.labels.tolist() == theirs.labels.tolist()
-        labels = [
-            b.labels(
-                X, 3, weights=None, n_init=2, max_iter=9, tol=0.0, rng=np.random.default_rng(0)
-            )
-            for b in (auto, chosen)
-        ]
-        assert labels[0].tolist() == labels[1].tolist()
 
     def test_large_and_small_problems_in_one_call(self, monkeypatch):
         """Each as if it were alone, in any order."""
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "torch")
-        monkeypatch.setattr(device_backend, "LEAST", 2 * 3 * 100)
+        monkeypatch.setattr(device, "LEAST", 2 * 3 * 100)
         rng = np.random.default_rng(0)
         sets = [rng.normal(size=(n, 2)) for n in (30, 200, 40, 150)]
 
@@ -331,7 +304,7 @@ class TestFromTheEnvironment:
         X = rng.normal(size=(n_rows, 4)) + 8 * rng.integers(2, size=(n_rows, 4))
         weights = rng.uniform(1, 5, n_rows)
         own = solve(X, weights, 16, rng=np.random.default_rng(0))
-        monkeypatch.setattr(device_backend, "LEAST", 0)
+        monkeypatch.setattr(device, "LEAST", 0)
         monkeypatch.setenv("FEDJIGSAW_BACKEND", "torch")
         asked = []
         hold_rows = DeviceBackend.hold
