@@ -178,7 +178,7 @@ def test_a_name_needs_names():
     with pytest.raises(DataError, match="names"):
         Jigsaw(2).fit([[0.0], [1.0]], clients="site")
     twice = pd.DataFrame([[0.0, "a", "b"]], columns=["x", "site", "site"])
-    with pytest.raises(DataError, match="two columns 'site'"):
+    with pytest.raises(DataError, match="'x', 'site', 'site'"):
         Jigsaw(1).fit(twice, clients="site")
 
 

@@ -5,7 +5,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from fedjigsaw._frames import column_names, in_order
 from fedjigsaw._rows import Weighted, is_sparse
 from fedjigsaw._typing import Floats, Rows
 from fedjigsaw.engine import Client, Engine
@@ -22,7 +21,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.parameters import is_integer
 from fedjigsaw.privacy.guarantee import Privacy
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.validation import MAX_SAMPLES, check_data, name_clients
+from fedjigsaw.validation import MAX_SAMPLES, check_data, column_names, in_order, name_clients
 
 EngineFactory = Callable[[Sequence[Client]], Engine]
 

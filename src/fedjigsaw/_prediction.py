@@ -10,7 +10,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from fedjigsaw import _saving
-from fedjigsaw._frames import take_clients, without
 from fedjigsaw._inputs import check_weights
 from fedjigsaw._rows import in_blocks
 from fedjigsaw._typing import Floats, Ints, Rows
@@ -22,7 +21,7 @@ from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.messages import Model, Summary
 from fedjigsaw.number.shapes import label_rows, labels_of_local_centers
 from fedjigsaw.privacy.guarantee import Privacy
-from fedjigsaw.validation import check_data, check_path, rows_by_client
+from fedjigsaw.validation import check_data, check_path, rows_by_client, take_clients, without
 
 if TYPE_CHECKING:
     from fedjigsaw.io.formats import ModelFile

@@ -104,7 +104,16 @@ def ready(data: Any, *, weighted: bool, owner: str) -> Any:
     """
     if isinstance(data, Weighted):
         rows = ready(data.rows, weighted=weighted, owner=owner)
-        return Weighted(rows, data.weights) if weighted else _copies(rows, data.weights, owner)
+        if weighted:
+            return Weighted(rows, data.weights)
+        n_rows = int(data.weights.sum())
+        if n_rows * rows.shape[1] > MOST_COPIED:
+            raise ParameterError(
+                f"{owner} does not compute with sample_weight: it needs a copy of each row for "
+                f"each unit of its weight, {n_rows:,} rows for one client, which is too many. Use "
+                "smaller weights, or Jigsaw or another method that computes with weights."
+            )
+        return np.repeat(rows, data.weights.astype(np.int64), axis=0)
     if is_sparse(data):
         return data if data.dtype == np.float64 else data.astype(np.float64)
     return dense(data) if getattr(data, "dtype", None) == np.float32 else data
@@ -128,17 +137,6 @@ def read_only(data: Any) -> Any:
     view = data.view()
     view.flags.writeable = False
     return view
-
-
-def _copies(rows: Any, weights: Floats, owner: str) -> Any:
-    n_rows = int(weights.sum())
-    if n_rows * rows.shape[1] > MOST_COPIED:
-        raise ParameterError(
-            f"{owner} does not compute with sample_weight: it needs a copy of each row for each "
-            f"unit of its weight, {n_rows:,} rows for one client, which is too many. Use smaller "
-            "weights, or Jigsaw or another method that computes with weights."
-        )
-    return np.repeat(rows, weights.astype(np.int64), axis=0)
 
 
 def n_converted(data: Any, *, weighted: bool) -> int:

@@ -18,7 +18,6 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from fedjigsaw._frames import take_clients
 from fedjigsaw._inputs import (
     EngineFactory,
     Options,
@@ -70,7 +69,7 @@ from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.privacy.profiles import moments_of_clients
 from fedjigsaw.random import resolve_seed
 from fedjigsaw.sources import is_source, unread
-from fedjigsaw.validation import check_data, rows_by_client
+from fedjigsaw.validation import check_data, rows_by_client, take_clients
 
 ASSIGN = one_of("nearest", "local")  # the rule for the parameter `assign`
 

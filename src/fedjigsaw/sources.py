@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw._frames import column_names, in_order
 from fedjigsaw._rows import stack
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import DataError, quote_names
-from fedjigsaw.validation import check_data
+from fedjigsaw.validation import check_data, column_names, in_order
 
 if TYPE_CHECKING:
     from fedjigsaw.io.tables import Table

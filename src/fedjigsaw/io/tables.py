@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fedjigsaw._frames import column_names
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import (
@@ -32,7 +31,7 @@ from fedjigsaw.io.identifiers import find_not_measured
 from fedjigsaw.io.numeric import Numbers, are_small
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 from fedjigsaw.io.renamed import RenamedReader, other_forms
-from fedjigsaw.validation import repeated
+from fedjigsaw.validation import column_names, repeated
 
 Names = str | Sequence[str] | None  # one name, several, or none
 
