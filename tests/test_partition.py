@@ -326,7 +326,7 @@ def test_shards_are_even():
         ),
         (lambda: partition.features(ROWS * 1j, 2, rng=0), DataError, "Complex data not supported"),
         (lambda: partition.split("features", [0], 1, rng=0), ParameterError, "needs the rows, X"),
-        (lambda: partition.split("column", [0], 1, rng=0), ParameterError, "values of a column"),
+        (lambda: partition.split("column", [0], 1, rng=0), DataError, "values of a column"),
         (lambda: partition.column(["a", None]), DataError, "values of the column are missing"),
         (lambda: partition.column([1.0, np.nan]), DataError, "values of the column are missing"),
         (
@@ -336,7 +336,7 @@ def test_shards_are_even():
         ),
         (lambda: partition.column([1, "a"]), DataError, "Use only numbers or only strings"),
         (lambda: partition.column(3), DataError, "values of the column"),
-        (lambda: partition.column("town"), DataError, r"not its name: X\['town'\]"),
+        (lambda: partition.column("town"), DataError, "got 'town'"),
         (lambda: partition.dirichlet([0, 1, None], 1, alpha=1, rng=0), DataError, "in row 2"),
         (lambda: partition.shards([0.0, np.nan], 1, rng=0), DataError, "labels of shards are miss"),
         (lambda: partition.split("iid", None, 1, rng=0), DataError, "labels of split .*NoneType"),
@@ -378,7 +378,7 @@ def test_shards_are_even():
         ),
         (lambda: partition.quantity(10**30, 3, rng=0), ParameterError, "n_samples of quantity"),
         (lambda: partition.iid(3, 1, rng="x"), ParameterError, "rng of iid .* or a numpy Gen"),
-        (lambda: partition.dirichlet(LABELS, 2, alpha=1e9, rng=0), ParameterError, "at most 1e6"),
+        (lambda: partition.dirichlet(LABELS, 2, alpha=1e9, rng=0), ParameterError, r"<= 1e\+06"),
     ],
 )
 def test_bad_input(call, error, words):
