@@ -15,7 +15,10 @@ CENTERS = [[0.0, 1.0], [2.0, 3.0]]
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"n_samples": 0}, f"n_samples of client 'a' must be an integer >= 1 and <= {2**40}; got 0"),
+        (
+            {"n_samples": 0},
+            f"n_samples of client 'a' must be an integer >= 1 and <= {2**40}; got 0",
+        ),
         ({"n_samples": 2**40 + 1}, "n_samples of client 'a'"),
         ({"n_samples": 2.5}, "n_samples"),
         ({"merged": -1}, "merged of client 'a'"),

@@ -14,7 +14,11 @@ from fedjigsaw.validation import check_data, name_clients, rows_by_client
         ([["a", "b"]], DataError, "Cannot use the data of site 'x' as a table of numbers: .*'a'"),
         (pd.DataFrame({"age": [1.0], "drug": ["a"]}), DataError, "'a'. A column of text: 'drug'"),
         (pd.DataFrame([[1.0, 2.0]], columns=["age", 1]), DataTypeError, r"your input has \['int',"),
-        (np.ma.masked_greater([[1.0, 2.0], [3.0, 999.0]], 100), DataError, "got NaN in row 1, column 1"),
+        (
+            np.ma.masked_greater([[1.0, 2.0], [3.0, 999.0]], 100),
+            DataError,
+            "got NaN in row 1, column 1",
+        ),
         ([[1.0, np.nan]], DataError, r"got NaN in row 0, column 1 \(1 such .*impute the values"),
         ([[1e150]], DataError, "data of site 'x'"),
         ([[1e-150]], DataError, "got a largest absolute value of 1e-150"),

@@ -12,7 +12,7 @@ from fedjigsaw.errors import (
     SCIKIT_LEARN,
     DataError,
     DataTypeError,
-    IgnoredClientsWarning,
+    DataWarning,
     ParameterError,
     calling_package,
     invalid,
@@ -240,7 +240,7 @@ def warn_of_slip(y: Any, clients: Any, n_rows: int, owner: str) -> None:
         warn(
             f"{owner} ignores y, its second argument, and takes all rows as those of one client. "
             "If it is the client of each row, pass it by name: fit(X, clients=...).",
-            IgnoredClientsWarning,
+            DataWarning,
         )
 
 

@@ -165,11 +165,12 @@ class Summary(_Message):
         for number in set(n_samples):
             _check("n_samples", "a client", number, N_SAMPLES)
         many = "many clients"
+        joined: Any = {n: _array(n, parts, many, "same_kind") for n, parts in fields.items()}
         whole = cls(
             max(n_samples),
             _array("centers", centers, many, "same_kind"),
             tensors={n: _array(f"tensor {n!r}", parts, many, "no") for n, parts in tensors.items()},
-            **{name: _array(name, parts, many, "same_kind") for name, parts in fields.items()},
+            **joined,
         )
         own = {name: _parted(getattr(whole, name), sizes) for name in ("centers", *fields)}
         named = {n: _parted(whole.tensors[n], map(len, parts)) for n, parts in tensors.items()}

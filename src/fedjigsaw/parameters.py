@@ -5,8 +5,9 @@ its rule raises a ParameterError that names the parameter and the allowed values
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from inspect import Parameter, signature
+from inspect import signature
 from math import inf, isfinite
 from numbers import Integral, Real
 
@@ -56,7 +57,7 @@ def is_integer(value: object) -> bool:
     """
     if type(value) is int:  # nearly always; an abstract class takes longer to ask
         return True
-    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def integer(
@@ -103,14 +104,12 @@ def real(low: float, high: float = inf, *, inclusive: bool = True) -> Rule:
     """
 
     def accepts(value: object) -> bool:
-        if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+        if not isinstance(value, Real) or isinstance(value, bool):
             return False
-        try:
+        with suppress(OverflowError):  # an integer too large for a float
             number = float(value)
-        except OverflowError:  # an integer too large for a float
-            return False
-        above = number >= low if inclusive else number > low
-        return isfinite(number) and above and number <= high
+            return isfinite(number) and low <= number <= high and (inclusive or number > low)
+        return False
 
     most = "" if high == inf else f" and <= {high:g}"
     return Rule(f"a finite number {'>=' if inclusive else '>'} {low:g}{most}", accepts)
@@ -125,10 +124,10 @@ def fraction(*, zero: bool = True, one: bool = True) -> Rule:
     >>> fraction(zero=False).allowed
     'a number > 0 and <= 1'
     """
-    number = real(0, inclusive=zero)
+    number = real(0, 1, inclusive=zero)
     return Rule(
         f"a number {'>=' if zero else '>'} 0 and {'<=' if one else '<'} 1",
-        lambda v: number.accepts(v) and (float(v) <= 1 if one else float(v) < 1),  # type: ignore[arg-type]
+        lambda value: number.accepts(value) and (one or value != 1),
     )
 
 
@@ -194,7 +193,7 @@ def names() -> Rule:
             value is None
             or (
                 isinstance(value, (list, tuple))
-                and all(isinstance(one, str) or is_integer(one) for one in value)
+                and all(isinstance(v, str) or is_integer(v) for v in value)
             )
         ),
     )
@@ -253,18 +252,15 @@ def complete_rules(
     >>> {name: rule.allowed for name, rule in complete_rules(init, {}, {}).items()}
     {'n_clusters': 'an integer >= 1', 'linkage': 'any value'}
     """
-    kinds = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
-    found = [p for p in list(signature(init).parameters.values())[1:] if p.kind in kinds]
-    return dict(rules) | {
-        p.name: _default_rule(p, inherited.get(p.name)) for p in found if p.name not in rules
-    }
-
-
-def _default_rule(parameter: Parameter, inherited: Rule | None) -> Rule:
-    has_default = parameter.default is not Parameter.empty
-    if inherited is not None and (not has_default or inherited.accepts(parameter.default)):
-        return inherited
-    if parameter.name == "n_clusters":
-        word = parameter.default if isinstance(parameter.default, str) else None
-        return integer(1, or_word=word)
-    return seed_source() if parameter.name == "random_state" else anything()
+    made = dict(rules)
+    for given in list(signature(init).parameters.values())[1:]:
+        name, default, inherits = given.name, given.default, inherited.get(given.name)
+        if name in made or given.kind not in (given.POSITIONAL_OR_KEYWORD, given.KEYWORD_ONLY):
+            continue
+        if inherits and (default is given.empty or inherits.accepts(default)):
+            made[name] = inherits
+        elif name == "n_clusters":
+            made[name] = integer(1, or_word=default if isinstance(default, str) else None)
+        else:
+            made[name] = seed_source() if name == "random_state" else anything()
+    return made

@@ -54,7 +54,7 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
             "with .toarray(), or use Jigsaw or another method that does."
         )
     if isinstance(X, np.ma.MaskedArray):  # NumPy would use the numbers below the mask
-        X = X.astype(X.dtype if X.dtype.kind == "f" else np.float64).filled(np.nan)
+        X = np.ma.filled(X.astype(X.dtype if X.dtype.kind == "f" else np.float64), np.nan)
     _refuse(X, owner)
     options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
     if takes_sparse:
@@ -156,9 +156,10 @@ def _check_sizes(rows: Any, owner: str, X: Any = None) -> Any:
         if is_sparse(rows):
             column = int(rows.indices[row])
             row = int(np.searchsorted(rows.indptr, row, side="right")) - 1
-        where = [repr(name) for name, _ in _kinds(X)][column : column + 1] or [column]
+        names = [repr(name) for name, _ in _kinds(X)]
         shown = "NaN" if isnan(value) else "infinity (inf)" if isinf(value) else f"{value:g}"
-        got = f"{shown} in row {row}, column {where[0]} ({n_bad} such values in total)"
+        where = f"row {row}, column {names[column] if names else column}"
+        got = f"{shown} in {where} ({n_bad} such values in total)"
         allowed = f"finite, at most {MAX_MAGNITUDE:g} in size"
         advice = advice if isfinite(value) else "Drop these rows or impute the values."
         raise DataError(invalid("data", owner, allowed, got, advice))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedjigsaw import Guard, Jigsaw, Privacy
-from fedjigsaw.errors import FarRowsWarning
+from fedjigsaw.errors import NoiseWarning, PrivacyWarning
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.far_rows import pulled_in, pulled_in_clusters
 from fedjigsaw.sites import summarize
@@ -24,7 +24,7 @@ def rows_with(far, seed=0, n=500):
 
 def sent(rows, k=4, **params):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FarRowsWarning)
+        warnings.simplefilter("ignore", PrivacyWarning)
         return Jigsaw(k, random_state=0, **params).fit(rows, guard=Guard()).summaries_[0]
 
 
@@ -53,22 +53,22 @@ def test_groups_are_found_beside_it():
 
 def test_in_a_file():
     table = from_array(rows_with(3000.0), ["x", "y"])
-    with pytest.warns(FarRowsWarning) as told:
+    with pytest.warns(PrivacyWarning) as told:
         file = summarize(table, 4, client="bern")
     assert [warning.message.clients for warning in told] == [("bern",)]
     assert file.summary.sse.max() < 1000
-    with pytest.warns(FarRowsWarning):
+    with pytest.warns(PrivacyWarning):
         summarize(table, 4, client="bern", guard=Guard(1))
 
 
 def test_a_fit_without_a_guard_tells():
-    with pytest.warns(FarRowsWarning, match="Row 500"):
+    with pytest.warns(PrivacyWarning, match="Row 500"):
         Jigsaw(4, random_state=0).fit(rows_with(1000.0))
 
 
 def test_a_warning_promises_no_more_than_a_guard_does():
     few = rows_with(1000.0, n=14)
-    with pytest.warns(FarRowsWarning, match="20 rows"):
+    with pytest.warns(PrivacyWarning, match="20 rows"):
         Jigsaw(2, random_state=0).fit(few)
     assert pulled_in(few, 5) is few
     assert pulled_in(rows_with(1000.0, n=19), 5).max() < 100
@@ -77,7 +77,7 @@ def test_a_warning_promises_no_more_than_a_guard_does():
 def test_one_warning_for_all_clients_of_a_fit():
     rows = np.concatenate([rows_with(1000.0, seed) for seed in range(3)])
     site = np.repeat(["bern", "lyon", "oslo"], 501)
-    with pytest.warns(FarRowsWarning) as told:
+    with pytest.warns(PrivacyWarning) as told:
         Jigsaw(4, random_state=0).fit(rows, clients=site, guard=Guard())
     assert [warning.message.clients for warning in told] == [("bern", "lyon", "oslo")]
 
@@ -121,6 +121,7 @@ def test_a_far_row_goes_to_the_farthest_of_the_others():
 def test_noise_needs_no_such_rule():
     privacy = Privacy(5.0, bounds=(-5, 15), cells="own", insecure_seed=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", FarRowsWarning)
+        warnings.simplefilter("error", PrivacyWarning)
+        warnings.simplefilter("ignore", NoiseWarning)
         with warnings.catch_warnings(record=True):
             Jigsaw(4, random_state=0).fit(rows_with(1000.0), privacy=privacy)

@@ -192,7 +192,7 @@ class TestMerged:
             region("north", some_sites(method=method), n_centers=n_centers)
 
 
-@pytest.mark.filterwarnings("ignore::fedjigsaw.errors.NoisySummaryWarning")
+@pytest.mark.filterwarnings("ignore::fedjigsaw.errors.NoiseWarning")
 class TestPromises:
     """A region must not promise more than its weakest site."""
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fedjigsaw._rows import is_sparse
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import FarRowsWarning, counted, warn, warn_of_client
+from fedjigsaw.errors import PrivacyWarning, counted, warn, warn_of_client
 from fedjigsaw.kernels.kmeans import blocks
 
 FAR = 3.0  # times as far from the middle as the farthest of the others
@@ -78,7 +78,7 @@ def pulled_in_at(client: str, rows: Floats, size: int) -> Floats:
             client,
             f"{counted(n_far, 'row is', 'rows are')} far from all others, and moved in",
             "If such values are wrong, correct them: they would tell how far away they are.",
-            FarRowsWarning,
+            PrivacyWarning,
         )
     return near
 
@@ -100,7 +100,7 @@ def warn_of_far_row(rows: Floats) -> None:
             "squares, so a center may be spent on it, and what leaves its client tells how far "
             "away it is. Correct it or leave it out. With guard=Guard(), it is moved in if its "
             "client has at least 20 rows.",
-            FarRowsWarning,
+            PrivacyWarning,
         )
 
 

@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import ParameterError, WeakPromiseWarning, invalid, warn
+from fedjigsaw.errors import ParameterError, PrivacyWarning, invalid, warn
 from fedjigsaw.messages import OWN, SHARED
 from fedjigsaw.parameters import fraction, integer, one_of, real
 from fedjigsaw.validation import MAX_MAGNITUDE
@@ -189,7 +189,7 @@ def warn_of_large_delta(privacy: Privacy, n_rows: int) -> None:
         warn(
             f"delta = {privacy.delta:g} is not far below 1 / rows: a promise with such a delta may "
             "be kept by giving away single rows. Use a smaller one.",
-            WeakPromiseWarning,
+            PrivacyWarning,
         )
 
 

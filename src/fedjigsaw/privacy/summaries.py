@@ -7,9 +7,8 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import (
-    ClippedRowsWarning,
     MessageError,
-    NoisySummaryWarning,
+    NoiseWarning,
     ParameterError,
     invalid,
     warn_of_client,
@@ -128,7 +127,7 @@ def _place(rows: Floats, box: Box, client: str) -> Floats:
             client,
             f"{n_outside} of {len(rows)} rows are outside the bounds of Privacy and were clipped",
             "If there are many, the bounds are too narrow.",
-            ClippedRowsWarning,
+            NoiseWarning,
         )
     return inside
 
@@ -153,7 +152,7 @@ def _own(cells: Cells, box: Box, client: str) -> Summary:
             client,
             "too few rows for this epsilon, its summary is hardly more than noise",
             "Use a larger epsilon, or shared cells at all sites.",
-            NoisySummaryWarning,
+            NoiseWarning,
         )
     kept = cells.select(clear)
     counts = np.maximum(np.rint(kept.counts), 1).astype(np.int64)

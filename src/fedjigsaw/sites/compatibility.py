@@ -13,7 +13,7 @@ import numpy as np
 
 from fedjigsaw._regions import each_summary
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import MessageError, ParameterError, SameRowsWarning, quote_names, warn
+from fedjigsaw.errors import MessageError, ParameterError, SiteWarning, quote_names, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import SHARED, Summary
 from fedjigsaw.methods import find, is_known
@@ -95,7 +95,7 @@ def warn_of_copies(rows: Mapping[str, tuple[int, Floats | None]]) -> None:
             warn(
                 f"{first!r} and {client!r} sent the same numbers of {n:,} rows each: are they one "
                 "site under two names, whose rows count twice? Then leave one of them out.",
-                SameRowsWarning,
+                SiteWarning,
                 parameter="without",
             )
 

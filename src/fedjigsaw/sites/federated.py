@@ -33,8 +33,8 @@ from fedjigsaw.columns.values import read_levels
 from fedjigsaw.errors import (
     DataError,
     DataTypeError,
+    DataWarning,
     FedJigsawError,
-    IgnoredColumnWarning,
     ParameterError,
     invalid,
     quote_names,
@@ -271,6 +271,6 @@ def _category(name: str, values: pa.ChunkedArray, min_rows: int) -> Column:
     warn(
         f"Column {name!r} is ignored: no text in it occurs in 1 % of the rows. To use it, give a "
         "schema with its categories.",
-        IgnoredColumnWarning,
+        DataWarning,
     )
     return Column(name, IGNORE)

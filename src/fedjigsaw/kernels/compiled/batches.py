@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._steps import tell_step
+from fedjigsaw._steps import listener
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.compiled import plain_search, tile_search
 from fedjigsaw.kernels.compiled.drawing import start_states
@@ -206,7 +206,7 @@ def _in_tiles(
     best, found = np.inf, np.zeros(weights.shape, np.int64)
     ends = _side_by_side(search, [(start,) for start in range(n_init)], threads)
     for n_done, (objective, labels) in enumerate(ends, start=1):
-        tell_step(n_done, n_init)
+        listener.get()(n_done, n_init)
         if objective < best:
             best, found = objective, labels
     return found.reshape(-1)[: len(X)]
