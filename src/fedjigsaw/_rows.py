@@ -157,7 +157,9 @@ def n_bytes(rows: Any) -> int:
 
 
 def stack(parts: list[Any]) -> Any:
-    """Put the rows of several clients one after the other."""
+    """Put rows one after the other."""
+    if len(parts) == 1:
+        return parts[0]
     if not is_sparse(parts[0]):
         return np.concatenate(parts)
     from scipy.sparse import vstack

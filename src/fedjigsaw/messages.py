@@ -36,7 +36,7 @@ OF_SITES = {
     "site_influence": (MAX_RATIO, "f"),
 }
 TOO_FEW = "too_few_support"  # tensor of a model: there if more than `liars` sites hold own groups
-N_SAMPLES = integer(1, MAX_SAMPLES)
+N_SAMPLES, NATURAL = integer(1, MAX_SAMPLES), integer(0)
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
 
@@ -68,11 +68,12 @@ class _Message:
         """Bytes of the numbers inside (8 for a scalar), without headers of files or networks."""
         total = 0
         for value in vars(self).values():
-            for part in value.values() if isinstance(value, MappingProxyType) else [value]:
-                if isinstance(part, (np.ndarray, _Message)):
-                    total += part.nbytes
-                elif part is value and isinstance(part, (int, float)):
-                    total += 8
+            if isinstance(value, (np.ndarray, _Message)):
+                total += value.nbytes
+            elif isinstance(value, (int, float)):
+                total += 8
+            elif isinstance(value, MappingProxyType):
+                total += sum(part.nbytes for part in value.values() if isinstance(part, np.ndarray))
         return total
 
 
@@ -121,7 +122,7 @@ class Summary(_Message):
         unnamed = isinstance(self.client, str) and not self.client
         owner = "a client" if unnamed else f"client {check_name(self.client)!r}"
         _check("n_samples", owner, self.n_samples, N_SAMPLES)
-        _check("merged", owner, self.merged, integer(0))
+        _check("merged", owner, self.merged, NATURAL)
         centers, tensors = _centers(self.centers, owner), _tensors(self.tensors, owner)
         vars(self).update(n_samples=int(self.n_samples), centers=centers, tensors=tensors)
         for name in FIELDS[:3]:
@@ -336,7 +337,7 @@ class Broadcast(_Message):
         if self.cells not in (None, OWN, SHARED):
             raise MessageError(invalid("cells", "a broadcast", "own, shared or None", self.cells))
         for name in ("round", "seed"):
-            _check(name, "a broadcast", vars(self)[name], integer(0))
+            _check(name, "a broadcast", vars(self)[name], NATURAL)
         if not isinstance(self.model, Model | None):
             raise MessageError(invalid("model", "a broadcast", "a Model or None", self.model))
 
@@ -439,36 +440,27 @@ class Transcript:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "seed": self.seed,
-            "rounds": [
-                vars(r)
-                | {
-                    "bytes_up": dict(r.bytes_up),
-                    "failures": {f.client: f.reason for f in r.failures},
-                }
-                for r in self.rounds
-            ],
-        }
+        rounds = []
+        for r in self.rounds:
+            failures = {f.client: f.reason for f in r.failures}
+            rounds.append({**vars(r), "bytes_up": dict(r.bytes_up), "failures": failures})
+        return {"seed": self.seed, "rounds": rounds}
 
 
 def check_same_width(summaries: Sequence[Summary]) -> None:
     """Check that all clients have the same number of columns."""
     first, width = summaries[0].client, summaries[0].centers.shape[1]
     for one in summaries[1:]:
-        if one.centers.shape[1] != width:
+        if (got := one.centers.shape[1]) != width:
             who, allowed = f"client {one.client!r}", f"that of client {first!r}, {width}"
-            got = one.centers.shape[1]
             raise MessageError(invalid("number of features", who, allowed, got))
 
 
 def check_received(summaries: Any, owner: str) -> list[Summary]:
     """Return what a server received as a list: summaries, at least one, of equally many columns."""
-    several = isinstance(summaries, Iterable) and not isinstance(summaries, Mapping)
-    received = list(summaries) if several else [summaries]
-    wrong = [type(one).__name__ for one in received if not isinstance(one, Summary)]
-    if wrong or not several:
-        got = wrong[0] if wrong else "a single one"
+    received: list[Any] = list(summaries) if isinstance(summaries, Iterable) else [None]
+    if wrong := [type(one).__name__ for one in received if not isinstance(one, Summary)]:
+        got = wrong[0] if isinstance(summaries, Iterable) else type(summaries).__name__
         raise MessageError(invalid("summaries", owner, "a list of Summary", got))
     if not received:
         raise MessageError(f"{owner} needs the summary of at least one client; got none.")
@@ -527,7 +519,7 @@ def _centers(values: Any, owner: str) -> Floats:
     got = f"NaN, infinity or a size above {MAX_MAGNITUDE:g}"
     if array.ndim != 2 or array.shape[1] == 0:
         got = f"shape {array.shape}"
-    elif (abs(array) <= MAX_MAGNITUDE).all():
+    elif not array.size or max(-array.min(), array.max()) <= MAX_MAGNITUDE:  # not so for NaN
         return _array("centers", array.astype(np.float64, copy=False), owner)
     allowed = "finite numbers of shape (n_centers, n_features >= 1)"
     raise MessageError(invalid("centers", owner, allowed, got))
@@ -537,7 +529,7 @@ def _per_center(name: str, values: Any, n_centers: int, owner: str) -> np.ndarra
     """Return the numbers of which each center has one."""
     array, whole = _array(name, values, owner), name == "counts"
     good = (array >= 0) & (array <= (MAX_COUNT if whole else sys.float_info.max))
-    if whole:
+    if whole and array.dtype.kind == "f":
         good &= array == np.floor(array)
     if array.shape == (n_centers,) and good.all():
         dtype = np.int64 if whole else np.float64

@@ -80,17 +80,15 @@ def integer(
     >>> integer(1, or_word="auto").allowed
     "an integer >= 1 or 'auto'"
     """
-    return Rule(
-        f"an integer >= {low}"
-        + (f" and <= {high}" if high is not None else "")
-        + " or None" * or_none
-        + (f" or {or_word!r}" if or_word else ""),
-        lambda value: (
-            (value is None and or_none)
-            or (isinstance(value, str) and value == or_word)
-            or (is_integer(value) and low <= int(value) <= (value if high is None else high))  # type: ignore[call-overload]
-        ),
-    )
+    most = "" if high is None else f" and <= {high}"
+    others = " or None" * or_none + (f" or {or_word!r}" if or_word else "")
+
+    def accepts(value: object) -> bool:
+        if is_integer(value):
+            return low <= int(value) and (high is None or int(value) <= high)  # type: ignore[call-overload]
+        return or_none if value is None else isinstance(value, str) and value == or_word
+
+    return Rule(f"an integer >= {low}{most}{others}", accepts)
 
 
 def real(low: float, high: float = inf, *, inclusive: bool = True) -> Rule:
@@ -125,10 +123,8 @@ def fraction(*, zero: bool = True, one: bool = True) -> Rule:
     'a number > 0 and <= 1'
     """
     number = real(0, 1, inclusive=zero)
-    return Rule(
-        f"a number {'>=' if zero else '>'} 0 and {'<=' if one else '<'} 1",
-        lambda value: number.accepts(value) and (one or value != 1),
-    )
+    allowed = f"a number {'>=' if zero else '>'} 0 and {'<=' if one else '<'} 1"
+    return Rule(allowed, lambda value: number.accepts(value) and (one or value != 1))
 
 
 def one_of(*choices: str) -> Rule:
@@ -140,10 +136,8 @@ def one_of(*choices: str) -> Rule:
     >>> one_of("ward", "single").allowed
     "one of 'ward', 'single'"
     """
-    return Rule(
-        "one of " + ", ".join(map(repr, choices)),
-        lambda value: isinstance(value, str) and value in choices,
-    )
+    allowed = "one of " + ", ".join(map(repr, choices))
+    return Rule(allowed, lambda value: isinstance(value, str) and value in choices)
 
 
 def boolean() -> Rule:
@@ -168,13 +162,10 @@ def seed_source() -> Rule:
     >>> seed_source().accepts(np.random.default_rng(0)), seed_source().accepts(-1)
     (True, False)
     """
+    kinds = (np.random.RandomState, np.random.Generator)
     return Rule(
         "an integer >= 0, a numpy RandomState or Generator, or None",
-        lambda value: (
-            value is None
-            or isinstance(value, (np.random.RandomState, np.random.Generator))
-            or (is_integer(value) and int(value) >= 0)  # type: ignore[call-overload]
-        ),
+        lambda value: isinstance(value, kinds) or integer(0, or_none=True).accepts(value),
     )
 
 
@@ -187,16 +178,14 @@ def names() -> Rule:
     >>> names().accepts(["bern", 3]), names().accepts("bern")
     (True, False)
     """
-    return Rule(
-        "a list of names or None",
-        lambda value: (
-            value is None
-            or (
-                isinstance(value, (list, tuple))
-                and all(isinstance(v, str) or is_integer(v) for v in value)
-            )
-        ),
-    )
+
+    def accepts(value: object) -> bool:
+        listed = isinstance(value, (list, tuple))
+        return value is None or (
+            listed and all(isinstance(one, str) or is_integer(one) for one in value)  # type: ignore[attr-defined]
+        )
+
+    return Rule("a list of names or None", accepts)
 
 
 def check_parameters(owner: str, rules: Mapping[str, Rule], values: Mapping[str, object]) -> None:

@@ -253,7 +253,7 @@ class _Tables(Source):
             )
         names, rng = None if known is None else list(known), np.random.default_rng(0)
         opened = [part.open(names, drop_missing=self.drop_missing) for part in self.parts]
-        rows = np.concatenate([one.read(max_rows=ALL, rng=rng)[0] for one in opened])
+        rows: Floats = stack([one.read(max_rows=ALL, rng=rng)[0] for one in opened])
         if rows.shape[1] != estimator.n_features_in_:
             raise DataError(
                 f"{self.parts[0].path} has {rows.shape[1]} columns, but the first client has "
@@ -277,7 +277,7 @@ class _Call(Source):
         for owner, block in self._blocks(client):
             ordered = in_order(block, self.names, client=client)
             blocks.append(check_data(estimator, ordered, owner=owner, reset=False))
-        rows: Floats = blocks[0] if len(blocks) == 1 else stack(blocks)
+        rows: Floats = stack(blocks)
         return rows
 
     def _blocks(self, client: str) -> Iterator[tuple[str, Any]]:
@@ -300,14 +300,3 @@ def _files(given: Path | str) -> list[Path]:
     if not files:
         raise DataError(f"{path} has no .parquet files.")
     return files
-
-
-def _groups(path: Path, column: str) -> dict[Any, list[int]]:
-    """Return the clients of a Parquet file, and the row groups that hold rows of each."""
-    from fedjigsaw.io.by_client import clients_of_groups
-
-    found: dict[Any, list[int]] = {}
-    for group, clients in enumerate(clients_of_groups(path, column)):
-        for value in clients:
-            found.setdefault(value, []).append(group)
-    return found

@@ -20,10 +20,6 @@ _inside: list[None] = []  # an entry for each thread inside of `one_thread`
 _limits: dict[ThreadpoolController, Any] = {}  # of BLAS; the first one knows the limits before
 
 
-def _libraries() -> ThreadpoolController:
-    return _scan(len(sys.modules))
-
-
 @lru_cache(1)  # scanning the loaded libraries is slow: once is enough until more are imported
 def _scan(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController()
@@ -85,7 +81,7 @@ def one_thread() -> Iterator[None]:
     the limit of the first. So the last one to leave restores what the first one found.
     """
     _initialize()
-    libraries = _libraries()
+    libraries = _scan(len(sys.modules))
     with _lock:
         _inside.append(None)
         if libraries not in _limits:
@@ -118,7 +114,7 @@ def one_thread_inside() -> Iterator[None]:
     before = getattr(_own, "is_one_of_many", False)
     _own.is_one_of_many = True
     try:
-        with _libraries().select(user_api="openmp").limit(limits=1):
+        with _scan(len(sys.modules)).select(user_api="openmp").limit(limits=1):
             yield
     finally:
         _own.is_one_of_many = before

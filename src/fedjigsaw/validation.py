@@ -56,12 +56,15 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
     if isinstance(X, np.ma.MaskedArray):  # NumPy would use the numbers below the mask
         X = np.ma.filled(X.astype(X.dtype if X.dtype.kind == "f" else np.float64), np.nan)
     _refuse(X, owner)
-    options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
-    if takes_sparse:
-        options["accept_sparse"] = "csr"
     check = partial(validate_data, estimator, reset=reset) if estimator is not None else check_array
     try:
-        rows = check(X, ensure_all_finite=False, **options)
+        rows = check(
+            X,
+            accept_sparse="csr" if takes_sparse else False,
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+        )
     except (TypeError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         kind = DataTypeError if isinstance(error, TypeError) else DataError
@@ -234,20 +237,16 @@ def _as_array(values: Any) -> np.ndarray:
 
 def first_missing(column: np.ndarray) -> int | None:
     """Return the first row of a column without a value: None, NaN, NaT, or pandas' NA."""
-    if column.dtype.kind == "O":
-        missing = (row for row, value in enumerate(column) if _is_missing(value))
-        return next(missing, None)
-    rows = np.flatnonzero(column != column)
-    return int(rows[0]) if len(rows) else None
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas' NA is neither equal to itself nor different
-        return True
-    except ValueError:  # an array
-        return False
+    for row, value in enumerate(column) if column.dtype.kind == "O" else ():
+        try:
+            if value is None or bool(value != value):
+                return row
+        except TypeError:  # pandas' NA is neither equal to itself nor different
+            return row
+        except ValueError:  # an array
+            continue
+    rows = [] if column.dtype.kind == "O" else np.flatnonzero(column != column).tolist()
+    return rows[0] if rows else None
 
 
 def check_path(path: object, owner: str) -> Path:
@@ -297,17 +296,16 @@ def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
     if ids.shape != (n_rows,):
         allowed = f"one id per row, shape ({n_rows},)"
         raise DataError(invalid("clients", owner, allowed, f"shape {ids.shape}"))
+    allowed = "all integers or all strings"
     if ids.dtype.kind == "O":  # check one by one, to name the row
+        text = isinstance(ids[0], str)
         for row, client in enumerate(ids):
-            if not (isinstance(client, str) or is_integer(client)):
+            if isinstance(client, str) != text or not (text or is_integer(client)):
                 got = f"{client!r} in row {row}"
-                raise DataTypeError(invalid("client ids", owner, "integers or strings", got))
-        if len({isinstance(client, str) for client in ids}) > 1:
-            allowed = "all integers or all strings"
-            raise DataTypeError(invalid("client ids", owner, allowed, "both kinds"))
+                raise DataTypeError(invalid("client ids", owner, allowed, got))
         ids = ids.astype(str)
     if ids.dtype.kind in "mM":  # NumPy would turn some units into integers
-        raise DataTypeError(invalid("client ids", owner, "integers or strings", ids.dtype))
+        raise DataTypeError(invalid("client ids", owner, allowed, ids.dtype))
     found, block = np.unique(ids, return_inverse=True)
     names = name_clients(found.tolist(), owner=owner)
     order = np.argsort(block, kind="stable")
@@ -379,6 +377,6 @@ def in_order(X: Any, names: Sequence[Any] | None, *, client: str, first: str = "
     what = f"no column {quote_names(lacking)}" if lacking else f"the columns {quote_names(found)}"
     whom = f"client {first!r}" if first else "the first client"
     raise DataError(
-        f"Client {client!r} has {what}; {whom} has {quote_names(list(names))}. Give all clients "
-        "the same columns; their order does not matter."
+        f"Client {client!r} has {what}, unlike {whom}, which has {quote_names(list(names))}. Give "
+        "all clients the same columns; their order does not matter."
     )
