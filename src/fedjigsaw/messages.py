@@ -36,6 +36,7 @@ OF_SITES = {
     "site_influence": (MAX_RATIO, "f"),
 }
 TOO_FEW = "too_few_support"  # tensor of a model: there if more than `liars` sites hold own groups
+PER_CENTER = FIELDS[:3]
 N_SAMPLES, NATURAL = integer(1, MAX_SAMPLES), integer(0)
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
@@ -125,7 +126,7 @@ class Summary(_Message):
         _check("merged", owner, self.merged, NATURAL)
         centers, tensors = _centers(self.centers, owner), _tensors(self.tensors, owner)
         vars(self).update(n_samples=int(self.n_samples), centers=centers, tensors=tensors)
-        for name in FIELDS[:3]:
+        for name in PER_CENTER:
             if vars(self)[name] is not None:
                 vars(self)[name] = _per_center(name, vars(self)[name], len(centers), owner)
         _check_not_empty(self, owner)
@@ -198,7 +199,7 @@ class Summary(_Message):
         ('oslo', [3], None)
         """
         kept = {name: array for name, array in self.tensors.items() if name in tensors}
-        removed = {name: None for name in FIELDS[:3] if name not in fields}
+        removed = {name: None for name in PER_CENTER if name not in fields}
         made = self._with(client=check_name(client), tensors=MappingProxyType(kept), **removed)
         _check_not_empty(made, f"client {client!r}")
         return made

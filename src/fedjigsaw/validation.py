@@ -53,9 +53,9 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
             f"{who} does not take sparse data, and the data of {owner} are sparse. Convert them "
             "with .toarray(), or use Jigsaw or another method that does."
         )
-    if isinstance(X, np.ma.MaskedArray):  # NumPy would use the numbers below the mask
-        X = np.ma.filled(X.astype(X.dtype if X.dtype.kind == "f" else np.float64), np.nan)
     _refuse(X, owner)
+    if isinstance(X, np.ma.MaskedArray):  # NumPy would use the numbers below the mask
+        X = np.ma.filled(X.astype(np.float64) if X.dtype.kind in "biu" else X, np.nan)
     check = partial(validate_data, estimator, reset=reset) if estimator is not None else check_array
     try:
         rows = check(
