@@ -252,8 +252,11 @@ class _Tables(Source):
                 f"client has {quote_names(list(known))}."
             )
         names, rng = None if known is None else list(known), np.random.default_rng(0)
-        opened = [part.open(names, drop_missing=self.drop_missing) for part in self.parts]
-        rows: Floats = stack([one.read(max_rows=ALL, rng=rng)[0] for one in opened])
+        blocks = []
+        for part in self.parts:
+            opened = part.open(names, drop_missing=self.drop_missing)
+            blocks.append(opened.read(max_rows=ALL, rng=rng)[0])
+        rows: Floats = stack(blocks)
         if rows.shape[1] != estimator.n_features_in_:
             raise DataError(
                 f"{self.parts[0].path} has {rows.shape[1]} columns, but the first client has "
