@@ -15,7 +15,10 @@ CENTERS = [[0.0, 1.0], [2.0, 3.0]]
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"n_samples": 0}, f"n_samples of client 'a' must be an integer >= 1, <= {2**40}; got 0"),
+        (
+            {"n_samples": 0},
+            f"n_samples of client 'a' must be an integer >= 1 and <= {2**40}; got 0",
+        ),
         ({"n_samples": 2**40 + 1}, "n_samples of client 'a'"),
         ({"n_samples": 2.5}, "n_samples"),
         ({"merged": -1}, "merged of client 'a'"),
@@ -39,7 +42,7 @@ CENTERS = [[0.0, 1.0], [2.0, 3.0]]
         ({"counts": [1.5, 2]}, "counts of client 'a'"),
         ({"counts": [-1, 2]}, "counts"),
         ({"sse": [np.nan, 0]}, "sse"),
-        ({"centers": [[1.0, 1j]]}, "centers of client 'a' .*got complex numbers"),
+        ({"centers": [[1.0, 1j]]}, "centers of client 'a' .*got complex128"),
         ({"tensors": [1.0]}, "tensors of client 'a'"),
         ({"tensors": {"w": ["text"]}}, "tensor 'w' of client 'a'"),
     ],

@@ -68,12 +68,9 @@ def test_bad_input():
         metrics.inertia_ratio([[1.0]], [[0.0]], [[1.0]])
 
 
-@pytest.mark.parametrize(
-    ("X", "centers"), [([[1.0], [2.0]], [[1.0, 2.0]]), ([1.0, 2.0, 3.0], [[1.0]]), ([[1.0]], [])]
-)
-def test_inertia_refuses_centers_of_other_columns(X, centers):
+def test_inertia_refuses_centers_of_other_columns():
     with pytest.raises(DataError, match="X and centers"):
-        metrics.inertia(X, centers)
+        metrics.inertia([[1.0], [2.0]], [[1.0, 2.0]])
 
 
 @pytest.mark.parametrize("metric", [metrics.center_mse, metrics.center_l2, metrics.inertia])
@@ -88,6 +85,8 @@ def test_inertia_refuses_centers_of_other_columns(X, centers):
         [[1.0, 1j]],
         [[1.0], [1.0, 2.0]],
         np.zeros((2, 2, 2)),
+        [],
+        [1.0, 2.0],
         np.zeros((0, 2)),
         csr_matrix(np.ones((2, 2))),
     ],

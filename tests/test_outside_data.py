@@ -5,7 +5,7 @@ import pytest
 
 from builders import write_table
 from fedjigsaw import datasets
-from fedjigsaw.errors import DataError, DatasetError, IdentifierWarning, ParameterError
+from fedjigsaw.errors import DataError, DatasetError, DataWarning, ParameterError
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ class TestFiles:
 
     def test_identifiers_are_left_out_and_told(self, tmp_path):
         write_table(tmp_path / "a.csv", patient_id=np.arange(9), x=np.arange(9.0) % 4)
-        with pytest.warns(IdentifierWarning, match="patient_id"):
+        with pytest.warns(DataWarning, match="patient_id"):
             assert datasets.load(tmp_path / "a.csv").columns == ("x",)
 
     def test_a_missing_class_or_client_has_a_row_and_a_column(self, tmp_path):

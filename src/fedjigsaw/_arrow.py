@@ -5,18 +5,14 @@ calling any: because a file is not there, or because they read no table.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    import pyarrow.compute as pc
-else:
 
-    class _Later:
-        def __getattr__(self, name: str) -> Any:
-            found = getattr(import_module("pyarrow.compute"), name)
-            setattr(self, name, found)  # wide tables ask a hundred thousand times
-            return found
+class _Later:
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(import_module("pyarrow.compute"), name)
+        setattr(self, name, found)  # wide tables ask a hundred thousand times
+        return found
 
-    pc = _Later()
 
-__all__ = ["pc"]
+pc: Any = _Later()

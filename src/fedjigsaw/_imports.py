@@ -9,37 +9,29 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 NEVER = "pandas"
 LATER = "scipy.stats"
 
 
-class _Missing(Loader):
-    """Load nothing: an import ends as where the package is not installed.
+class _Sparing(MetaPathFinder, Loader):
+    """Find no pandas, as where it is not installed, and load scipy.stats when it is first used.
 
-    A finder that raised this error itself would end those who only ask whether it is: torch does.
+    Importing pandas fails, but looking for it does not: torch only asks whether it is there.
     """
 
-    def create_module(self, spec: ModuleSpec) -> NoReturn:
-        text = f"This process of fedjigsaw does without {spec.name}."
-        raise ModuleNotFoundError(text, name=spec.name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        """Never called, but a loader must have it."""
-
-
-class _Sparing(MetaPathFinder):
-    """Find no pandas, as where it is not installed, and load scipy.stats when it is first used."""
-
-    @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name == NEVER:
-            return ModuleSpec(name, _Missing())
+            return ModuleSpec(name, self)
         spec = PathFinder.find_spec(name, path, target) if name == LATER else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
         return spec
+
+    def exec_module(self, module: ModuleType) -> None:
+        text = f"This process of fedjigsaw does without {NEVER}."
+        raise ModuleNotFoundError(text, name=NEVER)
 
 
 def spare_imports() -> None:

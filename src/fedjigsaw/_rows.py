@@ -104,7 +104,16 @@ def ready(data: Any, *, weighted: bool, owner: str) -> Any:
     """
     if isinstance(data, Weighted):
         rows = ready(data.rows, weighted=weighted, owner=owner)
-        return Weighted(rows, data.weights) if weighted else _copies(rows, data.weights, owner)
+        if weighted:
+            return Weighted(rows, data.weights)
+        n_rows = int(data.weights.sum())
+        if n_rows * rows.shape[1] > MOST_COPIED:
+            raise ParameterError(
+                f"{owner} does not compute with sample_weight: it needs a copy of each row for "
+                f"each unit of its weight, {n_rows:,} rows for one client, which is too many. Use "
+                "smaller weights, or Jigsaw or another method that computes with weights."
+            )
+        return np.repeat(rows, data.weights.astype(np.int64), axis=0)
     if is_sparse(data):
         return data if data.dtype == np.float64 else data.astype(np.float64)
     return dense(data) if getattr(data, "dtype", None) == np.float32 else data
@@ -130,17 +139,6 @@ def read_only(data: Any) -> Any:
     return view
 
 
-def _copies(rows: Any, weights: Floats, owner: str) -> Any:
-    n_rows = int(weights.sum())
-    if n_rows * rows.shape[1] > MOST_COPIED:
-        raise ParameterError(
-            f"{owner} does not compute with sample_weight: it needs a copy of each row for each "
-            f"unit of its weight, {n_rows:,} rows for one client, which is too many. Use smaller "
-            "weights, or Jigsaw or another method that computes with weights."
-        )
-    return np.repeat(rows, weights.astype(np.int64), axis=0)
-
-
 def n_converted(data: Any, *, weighted: bool) -> int:
     """Return how many numbers :func:`ready` makes of the rows of a client."""
     rows, weights = unweighted(data)
@@ -159,7 +157,9 @@ def n_bytes(rows: Any) -> int:
 
 
 def stack(parts: list[Any]) -> Any:
-    """Put the rows of several clients one after the other."""
+    """Put rows one after the other."""
+    if len(parts) == 1:
+        return parts[0]
     if not is_sparse(parts[0]):
         return np.concatenate(parts)
     from scipy.sparse import vstack

@@ -28,57 +28,10 @@ import difflib
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from types import FrameType
 from typing import Any
-
-__all__ = [
-    "BudgetError",
-    "ClientsWarning",
-    "ClippedRowsWarning",
-    "ConspicuousSiteWarning",
-    "CountsWarning",
-    "DataError",
-    "DataTypeError",
-    "DatasetError",
-    "DivergedError",
-    "ExtraError",
-    "FailedRunsWarning",
-    "FarRowsWarning",
-    "FedJigsawError",
-    "FederationError",
-    "FewerClustersWarning",
-    "FewerRowsWarning",
-    "ForeignSummaryWarning",
-    "ForgottenSiteWarning",
-    "HiddenCellsWarning",
-    "IdentifierWarning",
-    "IgnoredClientsWarning",
-    "IgnoredColumnWarning",
-    "MarksWarning",
-    "MessageError",
-    "NoiseWarning",
-    "NoisySummaryWarning",
-    "OutsideRangeWarning",
-    "ParameterError",
-    "QuorumError",
-    "RefusedFileWarning",
-    "SameRowsWarning",
-    "StrangeSiteError",
-    "UnavailableError",
-    "UncertainNumberWarning",
-    "UnitsWarning",
-    "WeakPromiseWarning",
-    "broken",
-    "invalid",
-    "quote_names",
-    "requires_extra",
-    "shorten",
-    "unreadable",
-    "unwritable",
-]
-
 
 SCIKIT_LEARN = ("sklearn", "sklearnex", "imblearn")  # packages whose tools call estimators
 MAX_VALUE, MAX_TEXT = 300, 3000  # characters of a value in an error, and of an error
@@ -187,102 +140,46 @@ class StrangeSiteError(FedJigsawError, RuntimeError):
     exit_code = 11
 
 
-class ClientsWarning(UserWarning):
-    """A warning about some clients; `clients` has their names."""
-
-    clients: tuple[str, ...] = ()
-
-
-class ClippedRowsWarning(ClientsWarning):
-    """Rows of a site lie outside the bounds of its privacy, and were moved to them."""
-
-
-class ConspicuousSiteWarning(UserWarning):
-    """A site is unlike all others."""
+class FewerClustersWarning(UserWarning):
+    """Fewer clusters were found than requested."""
 
 
 class CountsWarning(UserWarning):
     """Some clients did not say how many rows their centers stand for."""
 
 
-class FailedRunsWarning(UserWarning):
-    """Some runs of a comparison failed; the others go on."""
-
-
-class FarRowsWarning(ClientsWarning):
-    """Single rows are far from all others, so that a summary would tell how far."""
-
-
-class ForgottenSiteWarning(UserWarning):
-    """A site was left out, and the scaler of the others may have its statistics."""
-
-
-class FewerClustersWarning(UserWarning):
-    """Fewer clusters were found than requested."""
-
-
-class FewerRowsWarning(UserWarning):
-    """A site has fewer rows than there are clusters; it sends a center for each row at most."""
-
-
-class IgnoredClientsWarning(UserWarning):
-    """`y`, which clustering ignores, looks like the clients of the rows."""
-
-
-class IgnoredColumnWarning(UserWarning):
-    """A column takes no part, because nothing in it can be clustered."""
-
-
-class MarksWarning(UserWarning):
-    """A number such as 999 seems to stand for missing values, and counts as a value."""
-
-
-class NoiseWarning(UserWarning):
-    """The noise of differential privacy will drown the data; told before anything leaves."""
-
-
-class NoisySummaryWarning(ClientsWarning):
-    """A site has so few rows that its private summary is hardly more than noise."""
-
-
-class OutsideRangeWarning(UserWarning):
-    """The schema does not allow values, which were clipped or count as missing or as (other)."""
-
-
-class RefusedFileWarning(UserWarning):
-    """The file of a site takes no part, because it cannot be used."""
-
-
-class SameRowsWarning(UserWarning):
-    """Two sites seem to be one, whose rows count twice."""
-
-
 class UncertainNumberWarning(UserWarning):
     """The number of clusters that was found may well be another one."""
 
 
-class UnitsWarning(UserWarning):
-    """Some site seems to measure a column in another unit than the others."""
+class FailedRunsWarning(UserWarning):
+    """Some runs of a comparison failed; the others go on."""
 
 
-class WeakPromiseWarning(UserWarning):
-    """The delta of a promise of privacy is too large for the number of rows."""
+class DataWarning(UserWarning):
+    """Something in the data of one site is perhaps not meant as it is used, or is not used."""
 
 
-class ForeignSummaryWarning(UserWarning):
-    """The summary given for local labels does not match the site's rows."""
+class SiteWarning(UserWarning):
+    """The file of a site is left out, or does not fit those of other sites, or its own rows."""
 
 
-class HiddenCellsWarning(UserWarning):
-    """A sheet has hidden rows or columns, which are read like others."""
+class ConspicuousSiteWarning(UserWarning):
+    """A site is unlike all others."""
 
 
-class IdentifierWarning(UserWarning):
-    """No columns were named, and some look like identifiers, which are left out, or like codes."""
+class PrivacyWarning(UserWarning):
+    """Summaries tell more about single rows than is promised, or would; `clients` names whose."""
+
+    clients: tuple[str, ...] = ()
+
+
+class NoiseWarning(PrivacyWarning):
+    """Bounds or noise of differential privacy change the data of clients, or drown them."""
 
 
 def warn(
-    message: str | Warning, category: type[Warning] | None = None, *, parameter: str = ""
+    message: str | Warning, category: type[Warning] = UserWarning, *, parameter: str = ""
 ) -> None:
     """Warn, and point at the line that called the package, be it through scikit-learn's tools.
 
@@ -291,26 +188,23 @@ def warn(
     so no fixed `stacklevel` is right.
     """
     _, level = calling_package("fedjigsaw", *SCIKIT_LEARN, "joblib", "contextlib")
-    made = message if isinstance(message, Warning) else (category or UserWarning)(message)
+    made = message if isinstance(message, Warning) else category(message)
     vars(made).setdefault("parameter", parameter)
     warnings.warn(made, stacklevel=level)
 
 
-Told = dict[tuple[type[ClientsWarning], str], dict[str, str]]  # (kind, advice) -> client -> what
+Told = dict[tuple[type[PrivacyWarning], str], dict[str, str]]  # (kind, advice) -> client -> what
 _told: ContextVar[Told | None] = ContextVar("told", default=None)
 
 
-def warn_of_client(client: str, what: str, advice: str, category: type[ClientsWarning]) -> None:
+def warn_of_client(client: str, what: str, advice: str, category: type[PrivacyWarning]) -> None:
     """Warn about a client, at once or, in `one_warning_of_each_kind`, together with the others."""
-    told = _told.get()
-    if told is None:
-        _warn_of_clients({client: what}, advice, category)
-    else:
-        told.setdefault((category, advice), {})[client] = what
+    with one_warning_of_each_kind() if _told.get() is None else nullcontext():
+        _told.get({}).setdefault((category, advice), {})[client] = what  # type: ignore[union-attr]
 
 
 @contextmanager
-def one_warning_of_each_kind() -> Iterator[None]:
+def one_warning_of_each_kind(most: int = 5) -> Iterator[None]:
     """Collect what is told of single clients in this thread; warn once, with all their names."""
     told: Told = {}
     token = _told.set(told)
@@ -319,18 +213,12 @@ def one_warning_of_each_kind() -> Iterator[None]:
     finally:
         _told.reset(token)
         for (category, advice), clients in told.items():
-            _warn_of_clients(clients, advice, category)
-
-
-def _warn_of_clients(
-    clients: dict[str, str], advice: str, category: type[ClientsWarning], most: int = 5
-) -> None:
-    listed = [f"{name!r}: {what}" for name, what in clients.items()]
-    more = f"; and {len(listed) - most:,} more" * (len(listed) > most)
-    who = "Client" if len(listed) == 1 else f"{len(listed):,} clients:"
-    made = category(f"{who} {'; '.join(listed[:most])}{more}. {advice}")
-    made.clients = tuple(clients)
-    warn(made)
+            listed = [f"{name!r}: {what}" for name, what in clients.items()]
+            more = f"; and {len(listed) - most:,} more" * (len(listed) > most)
+            who = "Client" if len(listed) == 1 else f"{len(listed):,} clients:"
+            made = category(f"{who} {'; '.join(listed[:most])}{more}. {advice}")
+            made.clients = tuple(clients)
+            warn(made)
 
 
 def calling_package(*through: str) -> tuple[str, int]:

@@ -19,7 +19,6 @@ from sklearn.base import (
 )
 from sklearn.utils.validation import check_is_fitted
 
-from fedjigsaw._frames import column_names, in_order, take_clients, without
 from fedjigsaw._rows import Weighted, in_blocks, is_sparse, n_bytes, stack
 from fedjigsaw._typing import Floats, Ints, Rows
 from fedjigsaw.columns.contrasts import profile_frame
@@ -41,7 +40,7 @@ from fedjigsaw.errors import (
     SCIKIT_LEARN,
     DataError,
     DataTypeError,
-    IgnoredClientsWarning,
+    DataWarning,
     MessageError,
     ParameterError,
     UnavailableError,
@@ -76,8 +75,12 @@ from fedjigsaw.validation import (
     MAX_SAMPLES,
     check_data,
     check_path,
+    column_names,
+    in_order,
     name_clients,
     rows_by_client,
+    take_clients,
+    without,
 )
 
 if TYPE_CHECKING:
@@ -1047,5 +1050,5 @@ def warn_of_slip(y: Any, clients: Any, n_rows: int, owner: str) -> None:
         warn(
             f"{owner} ignores y, its second argument, and takes all rows as those of one client. "
             "If it is the client of each row, pass it by name: fit(X, clients=...).",
-            IgnoredClientsWarning,
+            DataWarning,
         )

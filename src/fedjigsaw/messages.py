@@ -4,25 +4,19 @@ All messages are frozen and check themselves when made: a message that exists is
 wherever it came from. Arrays inside are private, read-only copies.
 """
 
+import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from itertools import accumulate, pairwise
 from types import MappingProxyType
 from typing import Any, Self
 
 import numpy as np
 
-from fedjigsaw._arrays import (
-    checked_centers,
-    checked_per_center,
-    checked_tensors,
-    join,
-    part,
-    same,
-)
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import MessageError, invalid
-from fedjigsaw.parameters import is_integer
-from fedjigsaw.validation import MAX_COUNT, MAX_SAMPLES, check_name
+from fedjigsaw.parameters import Rule, integer
+from fedjigsaw.validation import MAX_COUNT, MAX_MAGNITUDE, MAX_SAMPLES, check_name
 
 Tensors = Mapping[str, np.ndarray]
 MAX_RATIO = 1e6  # largest cost and influence of a site that are reported
@@ -54,7 +48,8 @@ SQUARES = "sum_of_squares"  # one sum of squares per column
 NOISE = "noise"  # deviation of the noise on counts and on coordinates
 CELLS, CELL_NOISE = "cells", "cell_noise"  # noisy table of shared cells
 SPREAD = "support_spread"  # spread of each cluster of a model
-
+PER_CENTER = FIELDS[:3]
+N_SAMPLES, NATURAL = integer(1, MAX_SAMPLES), integer(0)
 SERVER_ONLY = "server."  # tensors of a model with such names are not sent to clients
 
 # names of tensors
@@ -80,14 +75,13 @@ class _Message:
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
-            same(getattr(self, f.name), getattr(other, f.name))
-            for f in fields(self)  # type: ignore[arg-type]
+            _same(value, vars(other)[name]) for name, value in vars(self).items()
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        values = (getattr(self, f.name) for f in fields(self))  # type: ignore[arg-type]
+        values = (vars(self)[f.name] for f in fields(self))  # type: ignore[arg-type]
         return type(self), tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 
     def _with(self, **fields: Any) -> Self:
@@ -109,7 +103,7 @@ class _Message:
             elif isinstance(value, (int, float)):
                 total += 8
             elif isinstance(value, MappingProxyType):
-                total += sum(item.nbytes for item in value.values() if isinstance(item, np.ndarray))
+                total += sum(part.nbytes for part in value.values() if isinstance(part, np.ndarray))
         return total
 
 
@@ -155,20 +149,15 @@ class Summary(_Message):
     merged: int = 0
 
     def __post_init__(self) -> None:
-        owner = "a client"
-        if not isinstance(self.client, str) or self.client:
-            owner = f"client {check_name(self.client)!r}"
-        _check_n_samples(self.n_samples, owner)
-        if not is_integer(self.merged) or self.merged < 0:
-            raise MessageError(invalid("merged", owner, "an integer >= 0", self.merged))
-        _set(self, "n_samples", int(self.n_samples))
-        _set(self, "centers", checked_centers(self.centers, owner))
-        for name in ("radii", "counts", "sse"):
-            values = getattr(self, name)
-            if values is not None:
-                dtype = np.int64 if name == "counts" else np.float64
-                _set(self, name, checked_per_center(name, values, len(self.centers), owner, dtype))
-        _set(self, "tensors", checked_tensors(self.tensors, owner))
+        unnamed = isinstance(self.client, str) and not self.client
+        owner = "a client" if unnamed else f"client {check_name(self.client)!r}"
+        _check("n_samples", owner, self.n_samples, N_SAMPLES)
+        _check("merged", owner, self.merged, NATURAL)
+        centers, tensors = _centers(self.centers, owner), _tensors(self.tensors, owner)
+        vars(self).update(n_samples=int(self.n_samples), centers=centers, tensors=tensors)
+        for name in PER_CENTER:
+            if vars(self)[name] is not None:
+                vars(self)[name] = _per_center(name, vars(self)[name], len(centers), owner)
         _check_not_empty(self, owner)
 
     @classmethod
@@ -205,22 +194,24 @@ class Summary(_Message):
             if list(map(len, parts)) != sizes:
                 raise MessageError(invalid(name, "a client", "one per center", "others"))
         for number in set(n_samples):
-            _check_n_samples(number, "a client")
-        joined: dict[str, Any] = {name: join(name, parts) for name, parts in fields.items()}
-        named = {name: join(f"tensor {name!r}", parts, "no") for name, parts in tensors.items()}
-        whole = cls(max(n_samples), join("centers", centers), tensors=named, **joined)
-        own: dict[str, Sequence[Any]] = {
-            name: part(getattr(whole, name), sizes) for name in ("centers", *fields)
-        }
-        own["n_samples"] = list(map(int, n_samples))
-        parted = [part(whole.tensors[name], map(len, parts)) for name, parts in tensors.items()]
-        own["tensors"] = [
-            MappingProxyType(dict(zip(tensors, arrays, strict=True)))
-            for arrays in (zip(*parted, strict=True) if parted else [()] * len(sizes))
-        ]
+            _check("n_samples", "a client", number, N_SAMPLES)
+        many = "many clients"
+        joined: Any = {n: _array(n, parts, many, "same_kind") for n, parts in fields.items()}
+        whole = cls(
+            max(n_samples),
+            _array("centers", centers, many, "same_kind"),
+            tensors={n: _array(f"tensor {n!r}", parts, many, "no") for n, parts in tensors.items()},
+            **joined,
+        )
+        own = {name: _parted(getattr(whole, name), sizes) for name in ("centers", *fields)}
+        named = {n: _parted(whole.tensors[n], map(len, parts)) for n, parts in tensors.items()}
         made = [
-            whole._with(**dict(zip(own, values, strict=True)))
-            for values in zip(*own.values(), strict=True)
+            whole._with(
+                n_samples=int(number),
+                tensors=MappingProxyType({name: parts[i] for name, parts in named.items()}),
+                **{name: parts[i] for name, parts in own.items()},
+            )
+            for i, (number, _) in enumerate(zip(n_samples, centers, strict=True))
         ]
         for summary in made if 0 in sizes else ():
             _check_not_empty(summary, "a client")
@@ -237,7 +228,7 @@ class Summary(_Message):
         ('oslo', [3], None)
         """
         kept = {name: array for name, array in self.tensors.items() if name in tensors}
-        removed = {name: None for name in ("radii", "counts", "sse") if name not in fields}
+        removed = {name: None for name in PER_CENTER if name not in fields}
         made = self._with(client=check_name(client), tensors=MappingProxyType(kept), **removed)
         _check_not_empty(made, f"client {client!r}")
         return made
@@ -280,17 +271,19 @@ class Model(_Message):
     tensors: Tensors = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _set(self, "centers", checked_centers(self.centers, "a model"))
         if not isinstance(self.method, str):
             raise MessageError(invalid("method", "a model", "a text", type(self.method).__name__))
+        vars(self).update(
+            centers=_centers(self.centers, "a model"),
+            params=MappingProxyType(dict(self.params)),
+            tensors=_tensors(self.tensors, "a model"),
+        )
         if self.feature_names is not None:
-            names = tuple(self.feature_names)
-            if len(names) != self.centers.shape[1]:
+            vars(self).update(feature_names=tuple(self.feature_names))
+            if len(self.feature_names) != self.centers.shape[1]:
                 allowed = f"one per column, {self.centers.shape[1]}"
-                raise MessageError(invalid("feature_names", "a model", allowed, len(names)))
-            _set(self, "feature_names", names)
-        _set(self, "params", MappingProxyType(dict(self.params)))
-        _set(self, "tensors", checked_tensors(self.tensors, "a model"))
+                got = len(self.feature_names)
+                raise MessageError(invalid("feature_names", "a model", allowed, got))
         self._check_sites()
         _check_not_empty(self, "a model")
 
@@ -299,22 +292,18 @@ class Model(_Message):
         found = {name: self.tensors[name] for name in OF_SITES if name in self.tensors}
         for name, tensor in found.items():
             most, kinds = OF_SITES[name]
-            allowed = f"{'whole ' * (kinds == 'iu')}numbers from 0 to {most:g}, one for each site"
-            if tensor.ndim != 1 or tensor.dtype.kind not in kinds:
-                got: object = f"{tensor.dtype} of shape {tensor.shape}"
-            elif not ((tensor >= 0) & (tensor <= most)).all():
-                got = tensor[~((tensor >= 0) & (tensor <= most))][0]
-            else:
+            bad = tensor[~((tensor >= 0) & (tensor <= most))].ravel()
+            if tensor.ndim == 1 and tensor.dtype.kind in kinds and not len(bad):
                 continue
+            allowed = f"{'whole ' * (kinds == 'iu')}numbers from 0 to {most:g}, one for each site"
+            got = bad[0] if len(bad) else f"{tensor.dtype} of shape {tensor.shape}"
             raise MessageError(invalid(name, "a model", allowed, got))
         if len({tensor.shape for tensor in found.values()}) > 1:
             raise MessageError(invalid("reports", "a model", "one number per client", list(found)))
-        lone = self.tensors.get(LONE_SITES)
-        if lone is not None and (
-            lone.ndim != 1 or lone.dtype.kind != "i" or len(lone) >= len(self.centers)
-        ):
-            allowed = "a number for each of some centers"
-            raise MessageError(invalid(LONE_SITES, "a model", allowed, f"shape {lone.shape}"))
+        lone = self.tensors.get(LONE_SITES, np.zeros(0, np.int64))
+        if lone.ndim != 1 or lone.dtype.kind != "i" or len(lone) > max(0, len(self.centers) - 1):
+            allowed, got = "a number for each of some centers", f"shape {lone.shape}"
+            raise MessageError(invalid(LONE_SITES, "a model", allowed, got))
 
     @property
     def n_lone(self) -> int:
@@ -378,9 +367,7 @@ class Broadcast(_Message):
         if self.cells not in (None, OWN, SHARED):
             raise MessageError(invalid("cells", "a broadcast", "own, shared or None", self.cells))
         for name in ("round", "seed"):
-            value = getattr(self, name)
-            if not is_integer(value) or value < 0:
-                raise MessageError(invalid(name, "a broadcast", "an integer >= 0", repr(value)))
+            _check(name, "a broadcast", vars(self)[name], NATURAL)
         if not isinstance(self.model, Model | None):
             raise MessageError(invalid("model", "a broadcast", "a Model or None", self.model))
 
@@ -483,43 +470,27 @@ class Transcript:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {
-            "seed": self.seed,
-            "rounds": [
-                {
-                    "number": r.number,
-                    "bytes_up": dict(r.bytes_up),
-                    "bytes_down": r.bytes_down,
-                    "failures": {f.client: f.reason for f in r.failures},
-                    "seconds": r.seconds,
-                }
-                for r in self.rounds
-            ],
-        }
+        rounds = []
+        for r in self.rounds:
+            failures = {f.client: f.reason for f in r.failures}
+            rounds.append({**vars(r), "bytes_up": dict(r.bytes_up), "failures": failures})
+        return {"seed": self.seed, "rounds": rounds}
 
 
 def check_same_width(summaries: Sequence[Summary]) -> None:
     """Check that all clients have the same number of columns."""
-    first = summaries[0]
-    for summary in summaries[1:]:
-        if summary.centers.shape[1] != first.centers.shape[1]:
-            raise MessageError(
-                invalid(
-                    "number of features",
-                    f"client {summary.client!r}",
-                    f"that of client {first.client!r}, {first.centers.shape[1]}",
-                    summary.centers.shape[1],
-                )
-            )
+    first, width = summaries[0].client, summaries[0].centers.shape[1]
+    for one in summaries[1:]:
+        if (got := one.centers.shape[1]) != width:
+            who, allowed = f"client {one.client!r}", f"that of client {first!r}, {width}"
+            raise MessageError(invalid("number of features", who, allowed, got))
 
 
 def check_received(summaries: Any, owner: str) -> list[Summary]:
     """Return what a server received as a list: summaries, at least one, of equally many columns."""
-    several = isinstance(summaries, Iterable) and not isinstance(summaries, Mapping)
-    received = list(summaries) if several else [summaries]
-    wrong = [type(one).__name__ for one in received if not isinstance(one, Summary)]
-    if wrong or not several:
-        got = wrong[0] if wrong else "a single one"
+    received: list[Any] = list(summaries) if isinstance(summaries, Iterable) else [None]
+    if wrong := [type(one).__name__ for one in received if not isinstance(one, Summary)]:
+        got = wrong[0] if isinstance(summaries, Iterable) else type(summaries).__name__
         raise MessageError(invalid("summaries", owner, "a list of Summary", got))
     if not received:
         raise MessageError(f"{owner} needs the summary of at least one client; got none.")
@@ -530,16 +501,86 @@ def check_received(summaries: Any, owner: str) -> list[Summary]:
 # ---------------------------------------------------------------------------------------- checks
 
 
-def _set(message: object, name: str, value: object) -> None:
-    object.__setattr__(message, name, value)  # the dataclass is frozen for everyone else
-
-
-def _check_n_samples(number: Any, owner: str) -> None:
-    if not is_integer(number) or not 1 <= number <= MAX_SAMPLES:
-        allowed = f"an integer >= 1, <= {MAX_SAMPLES}"
-        raise MessageError(invalid("n_samples", owner, allowed, number))
+def _check(name: str, owner: str, value: object, rule: Rule) -> None:
+    if not rule.accepts(value):
+        raise MessageError(invalid(name, owner, rule.allowed, repr(value)))
 
 
 def _check_not_empty(message: "Summary | Model", owner: str) -> None:
     if not len(message.centers) and not message.tensors:
         raise MessageError(f"{owner[:1].upper()}{owner[1:]} has neither centers nor tensors.")
+
+
+def _array(name: str, values: Any, owner: str, join: Any = None) -> np.ndarray:
+    """Return a read-only array of numbers: a copy, unless nobody can change the given one.
+
+    Parameters
+    ----------
+    join : what NumPy may cast, to put several arrays together; None is for a single one.
+    """
+    try:
+        given = values if join is None else np.concatenate(values, casting=join)
+        array: np.ndarray = given if _is_frozen(given) else np.array(given, order="C")
+    except (TypeError, ValueError) as error:
+        what = f"the {name} of {owner} to an array of numbers"
+        raise MessageError(f"Cannot convert {what}: {error}") from error
+    if array.dtype.kind not in "biuf":
+        raise MessageError(invalid(name, owner, "an array of numbers", array.dtype))
+    array.setflags(write=False)
+    return array
+
+
+def _is_frozen(values: Any) -> bool:
+    return (
+        type(values) is np.ndarray
+        and (values.base is None or _is_frozen(values.base))
+        and values.flags.c_contiguous
+        and not values.flags.writeable
+    )
+
+
+def _parted(array: np.ndarray, sizes: Iterable[int]) -> list[np.ndarray]:
+    """Take them apart again: the array has so many rows of each client."""
+    return [array[start:end] for start, end in pairwise(accumulate(sizes, initial=0))]
+
+
+def _centers(values: Any, owner: str) -> Floats:
+    array = _array("centers", values, owner)
+    got = f"NaN, infinity or a size above {MAX_MAGNITUDE:g}"
+    if array.ndim != 2 or array.shape[1] == 0:
+        got = f"shape {array.shape}"
+    elif not array.size or max(-array.min(), array.max()) <= MAX_MAGNITUDE:  # not so for NaN
+        return _array("centers", array.astype(np.float64, copy=False), owner)
+    allowed = "finite numbers of shape (n_centers, n_features >= 1)"
+    raise MessageError(invalid("centers", owner, allowed, got))
+
+
+def _per_center(name: str, values: Any, n_centers: int, owner: str) -> np.ndarray:
+    """Return the numbers of which each center has one."""
+    array, whole = _array(name, values, owner), name == "counts"
+    good = (array >= 0) & (array <= (MAX_COUNT if whole else sys.float_info.max))
+    if whole and array.dtype.kind == "f":
+        good &= array == np.floor(array)
+    if array.shape == (n_centers,) and good.all():
+        dtype = np.int64 if whole else np.float64
+        return _array(name, array.astype(dtype, copy=False), owner)
+    kind = f"whole numbers >= 0, <= {MAX_COUNT}" if whole else "finite numbers >= 0"
+    got = array[~good][0] if array.shape == (n_centers,) else f"shape {array.shape}"
+    raise MessageError(invalid(name, owner, f"{kind}, one per center, shape ({n_centers},)", got))
+
+
+def _tensors(values: Any, owner: str) -> Tensors:
+    if not isinstance(values, Mapping):
+        allowed = "a mapping of names to arrays"
+        raise MessageError(invalid("tensors", owner, allowed, type(values).__name__))
+    named = {str(name): _array(f"tensor {name!r}", array, owner) for name, array in values.items()}
+    return MappingProxyType(named)
+
+
+def _same(a: object, b: object) -> bool:
+    """Say whether two values of messages are equal, arrays bit by bit."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return a.keys() == b.keys() and all(_same(a[key], b[key]) for key in a)
+    return type(a) is type(b) and a == b

@@ -4,17 +4,16 @@ Centers are compared with true centers :math:`c^*` after an optimal one-to-one m
 true classes. scikit-learn's metrics are imported lazily, so that ``import fedjigsaw`` stays fast.
 """
 
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from fedjigsaw._rows import dense
-from fedjigsaw._typing import Floats
+from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.kernels.kmeans import nearest_centers
 from fedjigsaw.kernels.matching import match
-from fedjigsaw.validation import as_column, check_data, distinct
+from fedjigsaw.validation import check_data, distinct
 
 
 def center_mse(found: Any, true: Any) -> float:
@@ -118,8 +117,7 @@ def purity(*positional: Any, labels_true: Any = None, labels_pred: Any = None) -
             "purity needs keywords, since clusters and classes are easily swapped: "
             "purity(labels_true=classes, labels_pred=clusters)."
         )
-    labels_true, labels_pred = _columns(labels_true, labels_pred, "purity")
-    table = contingency_matrix(labels_true, labels_pred)
+    table = contingency_matrix(*_codes(labels_true, labels_pred, "purity"))
     return float(table.max(axis=0).sum() / table.sum())
 
 
@@ -151,9 +149,8 @@ def nmi(labels_true: Any, labels_pred: Any) -> float:
     """
     from sklearn.metrics import normalized_mutual_info_score
 
-    labels_true, labels_pred = _columns(labels_true, labels_pred, "nmi")
-    score = normalized_mutual_info_score(labels_true, labels_pred, average_method="arithmetic")
-    return float(score)
+    codes = _codes(labels_true, labels_pred, "nmi")
+    return float(normalized_mutual_info_score(*codes, average_method="arithmetic"))
 
 
 def ari(labels_true: Any, labels_pred: Any) -> float:
@@ -188,8 +185,7 @@ def ari(labels_true: Any, labels_pred: Any) -> float:
     """
     from sklearn.metrics import adjusted_rand_score
 
-    labels_true, labels_pred = _columns(labels_true, labels_pred, "ari")
-    return float(adjusted_rand_score(labels_true, labels_pred))
+    return float(adjusted_rand_score(*_codes(labels_true, labels_pred, "ari")))
 
 
 def inertia(X: Any, centers: Any) -> float:
@@ -218,7 +214,7 @@ def inertia(X: Any, centers: Any) -> float:
     5.0
     """
     rows, found = _rows(X, "X"), _rows(centers, "the centers")
-    if not found.size or rows.shape[1] != found.shape[1]:
+    if rows.shape[1] != found.shape[1]:
         shapes = f"{rows.shape} and {found.shape}"
         raise DataError(f"X and centers must have equally many columns; got shapes {shapes}.")
     _, distances = nearest_centers(rows, found)
@@ -260,31 +256,20 @@ def inertia_ratio(X: Any, centers: Any, reference: Any) -> float:
 
 def _squared_distances(found: Any, true: Any) -> Floats:
     """Return the squared distance of each pair of matched centers."""
-    ours, others = (
-        dense(check_data(None, centers, owner=f"the {name} centers"))
-        for name, centers in (("found", found), ("true", true))
-    )
+    ours, others = _rows(found, "the found centers"), _rows(true, "the true centers")
     rows, partners = match(ours, others)
     squared: Floats = ((ours[rows] - others[partners]) ** 2).sum(axis=1)
     return squared
 
 
 def _rows(values: Any, owner: str) -> Floats:
-    """Return rows, of which a single one may be 1-D; nothing at all has no columns."""
-    with suppress(ValueError):  # of different lengths, which the check tells
-        if np.ndim(values) == 1:
-            values = np.atleast_2d(values)
-        if np.ndim(values) == 2 and 0 in np.shape(values):
-            return np.zeros((0, 0))
     return dense(check_data(None, values, owner=owner))
 
 
-def _columns(labels_true: Any, labels_pred: Any, owner: str) -> tuple[Any, Any]:
-    """Return labels as columns of equally many values, none of which is missing."""
-    named = {"labels_true": labels_true, "labels_pred": labels_pred}
-    for name, labels in named.items():
-        distinct(labels, name, owner)
-    true, pred = (as_column(labels, name, owner) for name, labels in named.items())
+def _codes(labels_true: Any, labels_pred: Any, owner: str) -> tuple[Ints, Ints]:
+    """Return labels as numbers, after checks of both."""
+    _, true, _ = distinct(labels_true, "labels_true", owner)
+    _, pred, _ = distinct(labels_pred, "labels_pred", owner)
     if len(true) != len(pred):
         lengths = f"{len(true)} and {len(pred)}"
         raise DataError(f"labels_true and labels_pred differ in length: {lengths}.")

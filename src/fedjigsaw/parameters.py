@@ -5,8 +5,9 @@ its rule raises a ParameterError that names the parameter and the allowed values
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from inspect import Parameter, signature
+from inspect import signature
 from math import inf, isfinite
 from numbers import Integral, Real
 
@@ -56,7 +57,7 @@ def is_integer(value: object) -> bool:
     """
     if type(value) is int:  # nearly always; an abstract class takes longer to ask
         return True
-    return isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def integer(
@@ -79,17 +80,15 @@ def integer(
     >>> integer(1, or_word="auto").allowed
     "an integer >= 1 or 'auto'"
     """
-    return Rule(
-        f"an integer >= {low}"
-        + (f" and <= {high}" if high is not None else "")
-        + " or None" * or_none
-        + (f" or {or_word!r}" if or_word else ""),
-        lambda value: (
-            (value is None and or_none)
-            or (isinstance(value, str) and value == or_word)
-            or (is_integer(value) and low <= int(value) <= (value if high is None else high))  # type: ignore[call-overload]
-        ),
-    )
+    most = "" if high is None else f" and <= {high}"
+    others = " or None" * or_none + (f" or {or_word!r}" if or_word else "")
+
+    def accepts(value: object) -> bool:
+        if is_integer(value):
+            return low <= int(value) and (high is None or int(value) <= high)  # type: ignore[call-overload]
+        return or_none if value is None else isinstance(value, str) and value == or_word
+
+    return Rule(f"an integer >= {low}{most}{others}", accepts)
 
 
 def real(low: float, high: float = inf, *, inclusive: bool = True) -> Rule:
@@ -103,14 +102,12 @@ def real(low: float, high: float = inf, *, inclusive: bool = True) -> Rule:
     """
 
     def accepts(value: object) -> bool:
-        if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+        if not isinstance(value, Real) or isinstance(value, bool):
             return False
-        try:
+        with suppress(OverflowError):  # an integer too large for a float
             number = float(value)
-        except OverflowError:  # an integer too large for a float
-            return False
-        above = number >= low if inclusive else number > low
-        return isfinite(number) and above and number <= high
+            return isfinite(number) and low <= number <= high and (inclusive or number > low)
+        return False
 
     most = "" if high == inf else f" and <= {high:g}"
     return Rule(f"a finite number {'>=' if inclusive else '>'} {low:g}{most}", accepts)
@@ -125,11 +122,9 @@ def fraction(*, zero: bool = True, one: bool = True) -> Rule:
     >>> fraction(zero=False).allowed
     'a number > 0 and <= 1'
     """
-    number = real(0, inclusive=zero)
-    return Rule(
-        f"a number {'>=' if zero else '>'} 0 and {'<=' if one else '<'} 1",
-        lambda v: number.accepts(v) and (float(v) <= 1 if one else float(v) < 1),  # type: ignore[arg-type]
-    )
+    number = real(0, 1, inclusive=zero)
+    allowed = f"a number {'>=' if zero else '>'} 0 and {'<=' if one else '<'} 1"
+    return Rule(allowed, lambda value: number.accepts(value) and (one or value != 1))
 
 
 def one_of(*choices: str) -> Rule:
@@ -141,10 +136,8 @@ def one_of(*choices: str) -> Rule:
     >>> one_of("ward", "single").allowed
     "one of 'ward', 'single'"
     """
-    return Rule(
-        "one of " + ", ".join(map(repr, choices)),
-        lambda value: isinstance(value, str) and value in choices,
-    )
+    allowed = "one of " + ", ".join(map(repr, choices))
+    return Rule(allowed, lambda value: isinstance(value, str) and value in choices)
 
 
 def boolean() -> Rule:
@@ -169,13 +162,10 @@ def seed_source() -> Rule:
     >>> seed_source().accepts(np.random.default_rng(0)), seed_source().accepts(-1)
     (True, False)
     """
+    kinds = (np.random.RandomState, np.random.Generator)
     return Rule(
         "an integer >= 0, a numpy RandomState or Generator, or None",
-        lambda value: (
-            value is None
-            or isinstance(value, (np.random.RandomState, np.random.Generator))
-            or (is_integer(value) and int(value) >= 0)  # type: ignore[call-overload]
-        ),
+        lambda value: isinstance(value, kinds) or integer(0, or_none=True).accepts(value),
     )
 
 
@@ -188,16 +178,14 @@ def names() -> Rule:
     >>> names().accepts(["bern", 3]), names().accepts("bern")
     (True, False)
     """
-    return Rule(
-        "a list of names or None",
-        lambda value: (
-            value is None
-            or (
-                isinstance(value, (list, tuple))
-                and all(isinstance(one, str) or is_integer(one) for one in value)
-            )
-        ),
-    )
+
+    def accepts(value: object) -> bool:
+        listed = isinstance(value, (list, tuple))
+        return value is None or (
+            listed and all(isinstance(one, str) or is_integer(one) for one in value)  # type: ignore[attr-defined]
+        )
+
+    return Rule("a list of names or None", accepts)
 
 
 def check_parameters(owner: str, rules: Mapping[str, Rule], values: Mapping[str, object]) -> None:
@@ -253,18 +241,15 @@ def complete_rules(
     >>> {name: rule.allowed for name, rule in complete_rules(init, {}, {}).items()}
     {'n_clusters': 'an integer >= 1', 'linkage': 'any value'}
     """
-    kinds = Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY
-    found = [p for p in list(signature(init).parameters.values())[1:] if p.kind in kinds]
-    return dict(rules) | {
-        p.name: _default_rule(p, inherited.get(p.name)) for p in found if p.name not in rules
-    }
-
-
-def _default_rule(parameter: Parameter, inherited: Rule | None) -> Rule:
-    has_default = parameter.default is not Parameter.empty
-    if inherited is not None and (not has_default or inherited.accepts(parameter.default)):
-        return inherited
-    if parameter.name == "n_clusters":
-        word = parameter.default if isinstance(parameter.default, str) else None
-        return integer(1, or_word=word)
-    return seed_source() if parameter.name == "random_state" else anything()
+    made = dict(rules)
+    for given in list(signature(init).parameters.values())[1:]:
+        name, default, inherits = given.name, given.default, inherited.get(given.name)
+        if name in made or given.kind not in (given.POSITIONAL_OR_KEYWORD, given.KEYWORD_ONLY):
+            continue
+        if inherits and (default is given.empty or inherits.accepts(default)):
+            made[name] = inherits
+        elif name == "n_clusters":
+            made[name] = integer(1, or_word=default if isinstance(default, str) else None)
+        else:
+            made[name] = seed_source() if name == "random_state" else anything()
+    return made

@@ -1,12 +1,26 @@
 """Split rows among clients, for simulations.
 
 Each function returns client ids of shape (n_samples,), to be passed as ``fit(X, clients=ids)``.
-:func:`split` chooses one of the others by name, :func:`register` adds one of your own, and
-:func:`plot` shows who holds what.
+:func:`split` chooses one of the others by name, and :func:`register` adds one of your own.
+
+Parameters that several functions share:
+
+n_samples, n_clients : int
+    Number of rows, and of clients. There must be a row for each client.
+labels : array of shape (n_samples,)
+    The class of each row, as numbers or texts.
+rng : Generator or int
+    Source of random numbers, or its seed. The same seed gives the same split.
+alpha : float from 0.001 to 1e6
+    Concentration of random proportions: 0.1 is far from even, 100 is nearly even.
+min_size : int, default 1
+    Smallest number of rows of a client. Proportions are drawn anew until all have as many.
+
+A value that is not allowed raises a ParameterError, and labels that are missing a DataError.
 """
 
 from collections.abc import Callable
-from importlib import import_module
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +45,7 @@ SPLITS: dict[str, tuple[str, ...]] = {
 }
 # splits that do not look at the class of a row; those of users need not
 WITHOUT_CLASSES = ["iid", "quantity", "features", "column"]
+Rng = np.random.Generator | int
 Own = Callable[[Any, Any, int, np.random.Generator], Any]
 F = TypeVar("F", bound=Own)
 _own: dict[str, Own] = {}
@@ -41,7 +56,7 @@ def split(
     labels: Any,
     n_clients: int,
     *,
-    rng: np.random.Generator | int,
+    rng: Rng,
     alpha: float = 0.3,
     min_size: int = 1,
     shards_per_client: int = 2,
@@ -60,28 +75,18 @@ def split(
     name : {"iid", "dirichlet", "shards", "quantity", "features", "column"}, or a function
         A function of your own gets ``(X, labels, n_clients, rng)`` and returns the client of each
         row. So does one that has a name since :func:`register`.
-    labels : array of shape (n_samples,)
-        The class of each row. Of splits that need no classes, only their number matters.
-    n_clients : int
-        Number of clients. "column" has as many as there are values.
+    labels, n_clients, rng
+        As above. Of splits that need no classes, only the number of labels matters. "column" has
+        as many clients as there are values.
     alpha, min_size : options of :func:`dirichlet` and :func:`quantity`.
     shards_per_client : option of :func:`shards`.
     X, direction, mix : options of :func:`features`.
     values : option of :func:`column`.
-    rng : Generator or int
-        Source of random numbers, or its seed. The same seed gives the same split.
 
     Returns
     -------
     array of shape (n_samples,)
         The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
-
-    Raises
-    ------
-    ParameterError
-        If no split has this name, or an option is not allowed.
-    DataError
-        If labels or values are missing, or a function gives no client for each row.
 
     Examples
     --------
@@ -101,13 +106,14 @@ def split(
         return dirichlet(labels, n_clients, alpha=alpha, rng=rng, min_size=min_size)
     if name == "shards":
         return shards(labels, n_clients, rng=rng, shards_per_client=shards_per_client)
-    if name == "quantity":
-        return quantity(_n_rows(labels), n_clients, alpha=alpha, rng=rng, min_size=min_size)
     if name == "features":
         return features(X, n_clients, rng=rng, direction=direction, mix=mix)
     if name == "column":
         return column(values)
-    return iid(_n_rows(labels), n_clients, rng=rng)
+    n_samples = len(as_column(labels, "labels", "split"))
+    if name == "quantity":
+        return quantity(n_samples, n_clients, alpha=alpha, rng=rng, min_size=min_size)
+    return iid(n_samples, n_clients, rng=rng)
 
 
 def register(function: F, *, name: str | None = None) -> F:
@@ -124,11 +130,6 @@ def register(function: F, *, name: str | None = None) -> F:
     Returns
     -------
     function : so that this can be a decorator.
-
-    Raises
-    ------
-    ParameterError
-        If it is no function, or the name is that of a split of the package.
 
     Examples
     --------
@@ -155,52 +156,8 @@ def register(function: F, *, name: str | None = None) -> F:
     return function
 
 
-def plot(clients: Any, y: Any = None, *, title: str | None = None) -> Any:
-    """Draw who holds what: how many rows of each class each client has. It requires matplotlib.
-
-    Parameters
-    ----------
-    clients : array of shape (n_samples,)
-        The client of each row, as for ``fit(X, clients=clients)``.
-    y : array of shape (n_samples,) or None
-        The class of each row; None draws only how many rows each client has.
-    title : str or None
-
-    Returns
-    -------
-    figure : matplotlib.figure.Figure
-        ``figure.savefig("split.png")`` writes it to a file; a notebook shows it.
-
-    Raises
-    ------
-    ExtraError
-        If matplotlib is not installed.
-    DataError
-        If `clients` and `y` differ in length, or have missing values.
-    """
-    # by name: what draws is above, and needs an optional package
-    return import_module("fedjigsaw.report.holdings").holdings(clients, y, title=title)
-
-
-def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> Ints:
+def iid(n_samples: int, n_clients: int, *, rng: Rng) -> Ints:
     """Split rows at random, as evenly as possible.
-
-    Parameters
-    ----------
-    n_samples, n_clients : int
-        Number of rows, and of clients.
-    rng : Generator or int
-        Source of random numbers, or its seed.
-
-    Returns
-    -------
-    array of shape (n_samples,)
-        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
-
-    Raises
-    ------
-    ParameterError
-        If there are fewer rows than clients.
 
     Examples
     --------
@@ -213,35 +170,10 @@ def iid(n_samples: int, n_clients: int, *, rng: np.random.Generator | int) -> In
     return generator(rng, "iid").permutation(np.arange(n_samples) % n_clients)
 
 
-def dirichlet(
-    labels: Any, n_clients: int, *, alpha: float, rng: np.random.Generator | int, min_size: int = 1
-) -> Ints:
+def dirichlet(labels: Any, n_clients: int, *, alpha: float, rng: Rng, min_size: int = 1) -> Ints:
     r"""Split each class among clients in random proportions :math:`p \sim \mathrm{Dir}(\alpha)`.
 
-    The smaller `alpha`, the fewer classes a client has. Proportions are redrawn until every
-    client has at least `min_size` rows.
-
-    Parameters
-    ----------
-    labels : array of shape (n_samples,)
-        The class of each row.
-    n_clients, rng
-        As in :func:`iid`.
-    alpha : float from 0.001 to 1e6
-        Concentration of the proportions: 0.1 is far from even, 100 is nearly even.
-    min_size : int, default 1
-        Smallest number of rows of a client.
-
-    Returns
-    -------
-    array of shape (n_samples,)
-        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
-
-    Raises
-    ------
-    ParameterError
-        If no such split is found in many draws: with fewer clients, a larger `alpha` or a smaller
-        `min_size` there is one.
+    The smaller `alpha`, the fewer classes a client has.
 
     Examples
     --------
@@ -251,42 +183,17 @@ def dirichlet(
     >>> ids.shape, bool(np.bincount(ids).min() >= 5)
     ((100,), True)
     """
-    _, classes, sizes = distinct(labels, "labels", "dirichlet")
-    return _in_proportions("dirichlet", classes, sizes, n_clients, alpha, rng, min_size)
+    _, classes, _ = distinct(labels, "labels", "dirichlet")
+    return _in_proportions("dirichlet", classes, n_clients, alpha, rng, min_size)
 
 
 def quantity(
-    n_samples: int,
-    n_clients: int,
-    *,
-    alpha: float = 0.3,
-    rng: np.random.Generator | int,
-    min_size: int = 1,
+    n_samples: int, n_clients: int, *, alpha: float = 0.3, rng: Rng, min_size: int = 1
 ) -> Ints:
     r"""Split rows at random into clients of very different sizes, :math:`\mathrm{Dir}(\alpha)`.
 
     The smaller `alpha`, the more rows are at few clients. Each client has rows of all classes, in
-    the proportions of all rows, up to chance. Sizes are redrawn until every client has at least
-    `min_size` rows.
-
-    Parameters
-    ----------
-    n_samples, n_clients, rng
-        As in :func:`iid`.
-    alpha : float from 0.001 to 1e6, default 0.3
-        Concentration of the sizes.
-    min_size : int, default 1
-        Smallest number of rows of a client.
-
-    Returns
-    -------
-    array of shape (n_samples,)
-        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
-
-    Raises
-    ------
-    ParameterError
-        If no such split is found in many draws, as in :func:`dirichlet`.
+    the proportions of all rows, up to chance.
 
     Examples
     --------
@@ -297,36 +204,32 @@ def quantity(
     (100, True)
     """
     _check_clients("quantity", n_samples, n_clients)
-    classes, sizes = np.zeros(n_samples, dtype=np.int64), np.array([n_samples])
-    return _in_proportions("quantity", classes, sizes, n_clients, alpha, rng, min_size)
+    classes = np.zeros(n_samples, dtype=np.int64)
+    return _in_proportions("quantity", classes, n_clients, alpha, rng, min_size)
 
 
 def _in_proportions(
-    owner: str,
-    classes: Ints,
-    sizes: Ints,
-    n_clients: int,
-    alpha: float,
-    rng: np.random.Generator | int,
-    min_size: int,
+    owner: str, classes: Ints, n_clients: int, alpha: float, rng: Rng, min_size: int
 ) -> Ints:
-    """Split each class in proportions of its own; classes are 0, 1, ... and have these sizes."""
+    """Split each of the classes 0, 1, ... in proportions of its own."""
+    sizes = np.bincount(classes)
     rng = generator(rng, owner)
     _check_clients(owner, len(classes), n_clients)
-    real(1e-3).check("alpha", owner, alpha)
-    if alpha > 1e6:
-        raise ParameterError(invalid("alpha", owner, "at most 1e6", alpha))
+    real(1e-3, 1e6).check("alpha", owner, alpha)
     integer(0).check("min_size", owner, min_size)
-    if min_size * n_clients > len(classes):
-        allowed = f"at most n_samples / n_clients = {len(classes) / n_clients:g}"
-        raise ParameterError(invalid("min_size", owner, allowed, min_size))
+    _check_share("min_size", owner, min_size, len(classes), n_clients)
     for _ in range(MAX_REDRAWS):
         shares = rng.dirichlet(np.full(n_clients, float(alpha)), size=len(sizes))
         cuts = np.rint(np.cumsum(shares, axis=1) * sizes[:, None]).astype(np.int64)
         cuts[:, -1] = sizes
         counts = np.diff(cuts, axis=1, prepend=0)
         if counts.sum(axis=0).min() >= min_size:
-            return _assign(classes, counts, rng)
+            ids = np.empty(len(classes), dtype=np.int64)
+            for c, row in enumerate(counts):  # rows of a class in random order
+                ids[rng.permutation(np.flatnonzero(classes == c))] = np.repeat(
+                    np.arange(n_clients), row
+                )
+            return ids
     raise ParameterError(
         f"No Dirichlet split with at least {min_size} rows per client was found in "
         f"{MAX_REDRAWS} draws ({n_clients} clients, alpha = {alpha:g}). "
@@ -334,31 +237,15 @@ def _in_proportions(
     )
 
 
-def shards(
-    labels: Any, n_clients: int, *, rng: np.random.Generator | int, shards_per_client: int = 2
-) -> Ints:
+def shards(labels: Any, n_clients: int, *, rng: Rng, shards_per_client: int = 2) -> Ints:
     """Sort rows by class, cut them into equal shards, and give each client some shards at random.
 
     Each client has few classes, for data of any size (McMahan et al., 2017).
 
     Parameters
     ----------
-    labels : array of shape (n_samples,)
-        The class of each row.
-    n_clients, rng
-        As in :func:`iid`.
     shards_per_client : int, default 2
         Number of shards that each client gets.
-
-    Returns
-    -------
-    array of shape (n_samples,)
-        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
-
-    Raises
-    ------
-    ParameterError
-        If there are fewer rows than shards.
 
     Examples
     --------
@@ -369,12 +256,10 @@ def shards(
     """
     rng = generator(rng, "shards")
     _, classes, _ = distinct(labels, "labels", "shards")
-    integer(1).check("shards_per_client", "shards", shards_per_client)
     _check_clients("shards", len(classes), n_clients)
+    integer(1).check("shards_per_client", "shards", shards_per_client)
+    _check_share("shards_per_client", "shards", shards_per_client, len(classes), n_clients)
     n_shards = n_clients * shards_per_client
-    if n_shards > len(classes):
-        allowed = f"at most n_samples / n_clients = {len(classes) / n_clients:g}"
-        raise ParameterError(invalid("shards_per_client", "shards", allowed, shards_per_client))
     # rows of one class in random order, then classes one after the other
     order = np.lexsort((rng.random(len(classes)), classes))
     owners = rng.permutation(np.arange(n_shards) % n_clients)
@@ -384,35 +269,18 @@ def shards(
 
 
 def features(
-    X: Any,
-    n_clients: int,
-    *,
-    rng: np.random.Generator | int,
-    direction: Any = PRINCIPAL,
-    mix: float = 0.0,
+    X: Any, n_clients: int, *, rng: Rng, direction: Any = PRINCIPAL, mix: float = 0.0
 ) -> Ints:
     """Give each client another region: sort rows along a direction, and cut them into equal parts.
 
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-    n_clients, rng
-        As in :func:`iid`.
     direction : "principal", int, or array of shape (n_features,)
         The direction in which the rows vary most, the number of a column, or a vector.
     mix : float from 0 to 1, default 0
         Share of the rows, drawn at random, that are dealt at random: with 0, regions are apart; 1
         is the same as :func:`iid`. Sizes do not change.
-
-    Returns
-    -------
-    array of shape (n_samples,)
-        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
-
-    Raises
-    ------
-    ParameterError
-        If there is no such direction, or there are fewer rows than clients.
 
     Examples
     --------
@@ -427,7 +295,7 @@ def features(
     _check_clients("features", len(rows), n_clients)
     fraction().check("mix", "features", mix)
     # equal places in random order
-    order = np.lexsort((rng.random(len(rows)), rows @ _direction(rows, direction)))
+    order = np.lexsort((rng.random(len(rows)), _places(rows, direction)))
     ids = np.empty(len(rows), dtype=np.int64)
     ids[order] = np.arange(len(rows)) * n_clients // len(rows)
     mixed = rng.permutation(len(rows))[: round(float(mix) * len(rows))]
@@ -443,34 +311,22 @@ def column(values: Any) -> Ints:
     values : array of shape (n_samples,)
         The value of each row, such as the name of its hospital.
 
-    Returns
-    -------
-    array of shape (n_samples,)
-        The client of each row, 0, 1, ..., for ``fit(X, clients=...)``.
-
-    Raises
-    ------
-    DataError
-        If a value is missing.
-
     Examples
     --------
     >>> from fedjigsaw.partition import column
     >>> column(["Oslo", "Bern", "Oslo"]).tolist()
     [1, 0, 1]
     """
-    if values is None:
-        raise ParameterError("The split 'column' needs the values of a column: who holds each row.")
-    if isinstance(values, str):
+    if values is None or isinstance(values, str):
         raise DataError(
-            f"The split 'column' needs the values of a column, not its name: X[{values!r}]."
+            f"The split 'column' needs the values of a column, X[name]; got {values!r}."
         )
     return distinct(values, "values", "the column")[1]
 
 
 def _checked(own: Own, X: Any, labels: Any, n_clients: int, rng: np.random.Generator) -> Ints:
     """Return what a split of the user's own gives, after a look at it."""
-    name, n_rows = getattr(own, "__name__", "the split"), _n_rows(labels)
+    name, n_rows = getattr(own, "__name__", "the split"), len(as_column(labels, "labels", "split"))
     integer(1).check("n_clients", name, n_clients)
     ids = as_column(own(X, labels, n_clients, rng), "clients", name)
     if len(ids) != n_rows:
@@ -483,43 +339,30 @@ def _checked(own: Own, X: Any, labels: Any, n_clients: int, rng: np.random.Gener
     return ids
 
 
-def _direction(rows: Floats, direction: Any) -> Floats:
-    """Return a vector to sort rows by."""
+def _places(rows: Floats, direction: Any) -> Floats:
+    """Return the place of each row along a direction."""
     n_columns = rows.shape[1]
+    vector = np.zeros(0)
     if isinstance(direction, str) and direction == PRINCIPAL:
         centered = rows - rows.mean(axis=0)
         vector = np.linalg.eigh(centered.T @ centered)[1][:, -1]
-        return np.asarray(vector * np.sign(vector[np.abs(vector).argmax()]))
-    if integer(0, n_columns - 1).accepts(direction):
-        return np.asarray(np.eye(n_columns)[int(direction)])
-    try:
-        vector = np.asarray(direction, dtype=np.float64)
-    except (TypeError, ValueError):
-        vector = np.zeros(0)
-    if vector.shape != (n_columns,) or not np.isfinite(vector).all() or not vector.any():
-        allowed = (
-            f"'principal', a column from 0 to {n_columns - 1}, or a vector of that many numbers"
-        )
-        raise ParameterError(invalid("direction", "features", allowed, repr(direction)))
-    return vector
+        vector = vector * np.sign(vector[np.abs(vector).argmax()])
+    elif integer(0, n_columns - 1).accepts(direction):
+        vector = np.eye(n_columns)[int(direction)]
+    else:
+        with suppress(TypeError, ValueError):
+            vector = np.asarray(direction, dtype=np.float64)
+    if vector.shape == (n_columns,) and np.isfinite(vector).all() and vector.any():
+        return np.asarray(rows @ vector)
+    allowed = f"'principal', a column from 0 to {n_columns - 1}, or a vector of that many numbers"
+    raise ParameterError(invalid("direction", "features", allowed, repr(direction)))
 
 
-def _assign(classes: Ints, counts: Ints, rng: np.random.Generator) -> Ints:
-    """Return client ids that give client m ``counts[c, m]`` random rows of each class c."""
-    ids = np.empty(len(classes), dtype=np.int64)
-    for c, row in enumerate(counts):
-        members = rng.permutation(np.flatnonzero(classes == c))
-        ids[members] = np.repeat(np.arange(len(row)), row)
-    return ids
-
-
-def _n_rows(labels: Any) -> int:
-    """Return the number of labels, which need not be classes."""
-    try:
-        return len(labels)
-    except TypeError as error:
-        got = type(labels).__name__
-        raise DataError(invalid("labels", "split", "an array, one per row", got)) from error
+def _check_share(name: str, owner: str, value: int, n_samples: int, n_clients: int) -> None:
+    """Check a number of rows or shards that each client gets."""
+    if value * n_clients > n_samples:
+        allowed = f"at most n_samples / n_clients = {n_samples / n_clients:g}"
+        raise ParameterError(invalid(name, owner, allowed, value))
 
 
 def _check_clients(owner: str, n_samples: int, n_clients: int) -> None:

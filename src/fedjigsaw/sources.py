@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedjigsaw._frames import column_names, in_order
 from fedjigsaw._rows import stack
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import DataError, quote_names
-from fedjigsaw.validation import check_data
+from fedjigsaw.validation import check_data, column_names, in_order
 
 if TYPE_CHECKING:
     from fedjigsaw.io.tables import Table
@@ -106,7 +105,8 @@ def table(
     >>> model.cluster_centers_.tolist()
     [[30.5], [60.5]]
     """
-    return _Tables(tuple(_Part(file) for file in _files(Path(path))), _names(columns), drop_missing)
+    parts = tuple(_Part(file) for file in _files(path))
+    return _Tables(parts, None if columns is None else tuple(columns), drop_missing)
 
 
 def by_client(
@@ -153,13 +153,21 @@ def by_client(
     >>> Jigsaw(2, random_state=0).fit_clients(clients).cluster_centers_.round(1).tolist()
     [[30.5], [60.5]]
     """
+    from fedjigsaw.io.by_client import clients_of_groups
+
     parts: dict[str, list[_Part]] = {}
-    for file in _files(Path(path)):
-        for value, groups in _groups(file, client).items():
-            parts.setdefault(_name(value), []).append(_Part(file, tuple(groups), client, value))
-    return {
-        name: _Tables(tuple(parts[name]), _names(columns), drop_missing) for name in sorted(parts)
-    }
+    for file in _files(path):
+        groups: dict[Any, list[int]] = {}
+        for group, found in enumerate(clients_of_groups(file, client)):
+            for value in found:
+                groups.setdefault(value, []).append(group)
+        for value, numbers in groups.items():
+            # the same name for 1, 1.0 and "1": files may differ in types
+            whole = isinstance(value, float) and value.is_integer()
+            part = _Part(file, tuple(numbers), client, value)
+            parts.setdefault(str(int(value) if whole else value), []).append(part)
+    names = None if columns is None else tuple(columns)
+    return {name: _Tables(tuple(parts[name]), names, drop_missing) for name in sorted(parts)}
 
 
 def is_source(shard: Any) -> bool:
@@ -181,7 +189,13 @@ def unread(
             shard = in_order(shard, names, client=client)
             yield client, check_data(estimator, shard, owner=f"client {client!r}", reset=not number)
             continue
-        source = _as_source(shard, client)
+        if hasattr(shard, "__next__"):
+            raise DataError(
+                f"The data of client {client!r} are a generator, which can be read only once. Pass "
+                "the function that makes it."
+            )
+        source = table(shard) if isinstance(shard, (str, Path)) else shard
+        source = source if isinstance(source, Source) else _Call(source)
         if not number:
             names = source.learn(estimator, client, private=private)
             if names is None:  # a class of somebody else may tell them to the estimator alone
@@ -204,18 +218,15 @@ class _Part:
     value: Any = None
 
     def open(self, columns: Sequence[str] | None, *, drop_missing: bool) -> "Table":
-        from fedjigsaw.io.tables import open_table
+        from fedjigsaw.io.by_client import ClientReader
+        from fedjigsaw.io.tables import Table, open_table
 
         if self.groups is None:
             return open_table(self.path, columns=columns, drop_missing=drop_missing)
-        from fedjigsaw.io.by_client import ClientReader
-        from fedjigsaw.io.tables import Table
-
         reader = ClientReader(self.path, self.groups, self.column, self.value)
         label = Path(f"{self.path} ({self.column} = {self.value!r})")
         whole = Table(label, tuple(reader.names), reader)
-        if columns is None:
-            whole = whole.without_identifiers()
+        whole = whole.without_identifiers() if columns is None else whole
         return whole.select(columns, drop_missing=drop_missing)
 
 
@@ -240,19 +251,17 @@ class _Tables(Source):
                 f"Client {client!r} has the columns {quote_names(self.columns)}, but the first "
                 f"client has {quote_names(list(known))}."
             )
-        blocks = [self._rows(part, known) for part in self.parts]
-        rows = blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+        names, rng = None if known is None else list(known), np.random.default_rng(0)
+        blocks = []
+        for part in self.parts:
+            opened = part.open(names, drop_missing=self.drop_missing)
+            blocks.append(opened.read(max_rows=ALL, rng=rng)[0])
+        rows: Floats = stack(blocks)
         if rows.shape[1] != estimator.n_features_in_:
             raise DataError(
                 f"{self.parts[0].path} has {rows.shape[1]} columns, but the first client has "
                 f"{estimator.n_features_in_}."
             )
-        return rows
-
-    def _rows(self, part: _Part, columns: Sequence[str] | None) -> Floats:
-        names = None if columns is None else list(columns)
-        opened = part.open(names, drop_missing=self.drop_missing)
-        rows, _ = opened.read(max_rows=ALL, rng=np.random.default_rng(0))
         return rows
 
 
@@ -267,13 +276,11 @@ class _Call(Source):
         return column_names(block)
 
     def read(self, estimator: Any, client: str) -> Floats:
-        blocks = [
-            check_data(
-                estimator, in_order(block, self.names, client=client), owner=owner, reset=False
-            )
-            for owner, block in self._blocks(client)
-        ]
-        rows: Floats = blocks[0] if len(blocks) == 1 else stack(blocks)
+        blocks = []
+        for owner, block in self._blocks(client):
+            ordered = in_order(block, self.names, client=client)
+            blocks.append(check_data(estimator, ordered, owner=owner, reset=False))
+        rows: Floats = stack(blocks)
         return rows
 
     def _blocks(self, client: str) -> Iterator[tuple[str, Any]]:
@@ -288,47 +295,11 @@ class _Call(Source):
             raise DataError(f"The generator of client {client!r} made no rows.")
 
 
-def _as_source(shard: Any, client: str) -> Source:
-    if isinstance(shard, Source):
-        return shard
-    if isinstance(shard, (str, Path)):
-        return table(shard)
-    if callable(shard):
-        return _Call(shard)
-    raise DataError(
-        f"The data of client {client!r} are a generator, which can be read only once. Pass the "
-        "function that makes it."
-    )
-
-
-# ----------------------------------------------------------------------------------------- parts
-
-
-def _name(client: Any) -> str:
-    """Return the name of a client, the same for 1, 1.0 and "1": files may differ in types."""
-    whole = isinstance(client, float) and client.is_integer()
-    return str(int(client) if whole else client)
-
-
-def _names(columns: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if columns is None else tuple(columns)
-
-
-def _files(path: Path) -> list[Path]:
+def _files(given: Path | str) -> list[Path]:
+    path = Path(given)
     if not path.is_dir():
         return [path]
     files = sorted(file for file in path.iterdir() if file.suffix.lower() == ".parquet")
     if not files:
         raise DataError(f"{path} has no .parquet files.")
     return files
-
-
-def _groups(path: Path, column: str) -> dict[Any, list[int]]:
-    """Return the clients of a Parquet file, and the row groups that hold rows of each."""
-    from fedjigsaw.io.by_client import clients_of_groups
-
-    found: dict[Any, list[int]] = {}
-    for group, clients in enumerate(clients_of_groups(path, column)):
-        for value in clients:
-            found.setdefault(value, []).append(group)
-    return found

@@ -8,17 +8,16 @@ from contextlib import contextmanager
 from functools import cache, lru_cache
 from math import ceil
 from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
-from threadpoolctl import LibController, ThreadpoolController
+from threadpoolctl import OpenBLASController, ThreadpoolController
 
 CGROUP = Path("/sys/fs/cgroup")
 _own = threading.local()
 _initializers: list[Callable[[], object]] = []
-
-
-def _libraries() -> ThreadpoolController:
-    return _scan(len(sys.modules))
+_lock = threading.Lock()
+_inside: list[None] = []  # an entry for each thread inside of `one_thread`
+_limits: dict[ThreadpoolController, Any] = {}  # of BLAS; the first one knows the limits before
 
 
 @lru_cache(1)  # scanning the loaded libraries is slow: once is enough until more are imported
@@ -77,48 +76,32 @@ def one_thread() -> Iterator[None]:
 
     Clients run side by side, so more threads would only compete for the cores. And sums over
     several threads add up in another order: only one thread gives the same bits in every engine.
+
+    Limits of BLAS are process-wide: where two threads fit at the same time, the second one finds
+    the limit of the first. So the last one to leave restores what the first one found.
     """
     _initialize()
-    with _OneBlasThread(), _libraries().select(user_api="openmp").limit(limits=1):
-        yield
+    libraries = _scan(len(sys.modules))
+    with _lock:
+        _inside.append(None)
+        if libraries not in _limits:
+            _release()
+            _limits[libraries] = libraries.select(user_api="blas").limit(limits=1)
+    try:
+        with libraries.select(user_api="openmp").limit(limits=1):
+            yield
+    finally:
+        with _lock:
+            _inside.pop()
+            while _limits and not _inside:
+                _release()
+                _limits.popitem()[1].restore_original_limits()
 
 
-class _OneBlasThread:
-    """Limit of BLAS libraries to one thread, from the first block to enter to the last to leave.
-
-    Their limits are process-wide: where two threads fit at the same time, the second one finds the
-    limit of the first, which is not what may be restored at last.
-    """
-
-    _lock = threading.Lock()
-    _inside = 0
-    _before: ClassVar[dict[str, tuple[LibController, int | None]]] = {}
-
-    def __enter__(self) -> None:
-        with self._lock:
-            _OneBlasThread._inside += 1
-            for library in _libraries().select(user_api="blas").lib_controllers:
-                self._before.setdefault(library.filepath, (library, library.num_threads))
-                _set_threads(library, 1)
-
-    def __exit__(self, *error: object) -> None:
-        with self._lock:
-            _OneBlasThread._inside -= 1
-            if not self._inside:
-                for library, number in self._before.values():
-                    _set_threads(library, number)
-                self._before.clear()
-
-
-def _set_threads(library: LibController, number: int | None) -> None:
-    """Set the limit of a library, also if another thread was the last to do so.
-
-    In newer versions of threadpoolctl, the limit of OpenBLAS belongs to the thread that sets it.
-    """
-    release = getattr(library, "clear_controlling_thread", lambda *, force: None)
-    release(force=True)
-    library.set_num_threads(number)
-    release(force=True)
+def _release() -> None:
+    """Let this thread set the limits of BLAS, also if another one was the last to do so."""
+    if hasattr(OpenBLASController, "clear_controlling_thread"):  # in newer versions
+        OpenBLASController.clear_controlling_thread(force=True)
 
 
 @contextmanager
@@ -131,7 +114,7 @@ def one_thread_inside() -> Iterator[None]:
     before = getattr(_own, "is_one_of_many", False)
     _own.is_one_of_many = True
     try:
-        with _libraries().select(user_api="openmp").limit(limits=1):
+        with _scan(len(sys.modules)).select(user_api="openmp").limit(limits=1):
             yield
     finally:
         _own.is_one_of_many = before

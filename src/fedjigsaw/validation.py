@@ -1,4 +1,7 @@
-"""Validation of input: data, client names and client ids."""
+"""Validation of input: data, tables with names of columns, client names and client ids.
+
+Tables of pandas, polars and Arrow are used without loading any of these libraries.
+"""
 
 import os
 import re
@@ -45,18 +48,23 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
 
     takes_sparse = getattr(estimator, "takes_sparse", False)
     if is_sparse(X) and not takes_sparse:
-        raise DataTypeError(_sparse(estimator, owner))
-    refuse_lazy(X)
-    _refuse_tables(X, owner)
-    _refuse_dates(X, owner)
-    _refuse_masked(X, owner)
-    _refuse_repeated(X, owner)
-    options: dict[str, Any] = {"dtype": [np.float64, np.float32], "order": "C"}
-    if takes_sparse:
-        options["accept_sparse"] = "csr"
+        who = "A function" if estimator is None else type(estimator).__name__
+        raise DataTypeError(
+            f"{who} does not take sparse data, and the data of {owner} are sparse. Convert them "
+            "with .toarray(), or use Jigsaw or another method that does."
+        )
+    _refuse(X, owner)
+    if isinstance(X, np.ma.MaskedArray):  # NumPy would use the numbers below the mask
+        X = np.ma.filled(X.astype(np.float64) if X.dtype.kind in "biu" else X, np.nan)
     check = partial(validate_data, estimator, reset=reset) if estimator is not None else check_array
     try:
-        rows = check(X, ensure_all_finite=False, **options)
+        rows = check(
+            X,
+            accept_sparse="csr" if takes_sparse else False,
+            dtype=[np.float64, np.float32],
+            order="C",
+            ensure_all_finite=False,
+        )
     except (TypeError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split()).rstrip(".")
         kind = DataTypeError if isinstance(error, TypeError) else DataError
@@ -64,74 +72,45 @@ def check_data(estimator: Any, X: Any, *, owner: str, reset: bool = True) -> Any
     return _check_sizes(_canonical(rows) if is_sparse(rows) else rows, owner, X)
 
 
-def _refuse_tables(X: Any, owner: str) -> None:
-    """Raise a DataError for several tables, which a list of rows cannot be."""
-    if isinstance(X, (list, tuple)) and X and all(getattr(part, "ndim", 0) == 2 for part in X):
-        raise DataError(
-            f"The data of {owner} must be one table; got {len(X)}. Those of several clients are "
-            'for fit_clients: fit_clients({"bern": X1, "oslo": X2}).'
-        )
-
-
-def _refuse_dates(X: Any, owner: str) -> None:
-    """Raise a DataTypeError for dates and durations: their numbers depend on the unit of storage.
-
-    It may be seconds in the table of one client, and nanoseconds in that of another.
-    """
-    found = [f"column {name!r}" for name, kind in _kinds(X) if _is_date(kind)]
+def _refuse(X: Any, owner: str) -> None:
+    """Raise an error for data of which NumPy would use other numbers than are meant."""
+    refuse_lazy(X)
+    dtype, kinds = getattr(X, "dtype", None), _kinds(X)
     if isinstance(X, (list, tuple)):
-        with suppress(ValueError):  # rows of different lengths, which are told below
-            found += ["all columns"] * _is_date(np.asarray(X[:1]).dtype)
-    elif not found and hasattr(X, "dtype"):
-        found += ["all columns"] * _is_date(X.dtype)
-    if found:
+        if X and all(getattr(part, "ndim", 0) == 2 for part in X):
+            raise DataError(
+                f"The data of {owner} must be one table; got {len(X)}. Those of several clients "
+                'are for fit_clients: fit_clients({"bern": X1, "oslo": X2}).'
+            )
+        with suppress(ValueError):  # rows of different lengths, which scikit-learn refuses
+            dtype = np.asarray(X[:1]).dtype
+    # the number of a date depends on the unit of storage, which may differ between clients
+    dates = [f"column {name!r}" for name, kind in kinds if _is_date(kind)]
+    if dates or _is_date(dtype):
         raise DataTypeError(
-            f"The data of {owner} have dates or durations ({found[0]}). Convert them to numbers in "
-            "one unit, for instance days since a date, or use FederatedPreparation."
+            f"The data of {owner} have dates or durations ({[*dates, 'all columns'][0]}). Convert "
+            "them to numbers in one unit, for instance days since a date, or use "
+            "FederatedPreparation."
         )
-
-
-def _kinds(X: Any) -> Iterable[tuple[Any, Any]]:
-    """Return the name and the type of each column of a table; nothing for other data."""
-    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # pandas and polars
-        return zip(X.columns, X.dtypes, strict=False)
-    if hasattr(X, "column_names") and hasattr(X, "schema"):  # pyarrow
-        return zip(X.column_names, X.schema.types, strict=False)
-    return ()
-
-
-def _refuse_masked(X: Any, owner: str) -> None:
-    """Raise a DataError for masked values: NumPy would use the numbers below the mask."""
-    if not isinstance(X, np.ma.MaskedArray):
-        return
-    masked = np.argwhere(np.ma.getmaskarray(X)).tolist()
-    if masked:
-        got = f"one at {tuple(masked[0])} ({len(masked)} in total)"
-        advice = "Drop these rows or impute the values."
-        raise DataError(invalid("data", owner, "without masked values", got, advice))
-
-
-def _refuse_repeated(X: Any, owner: str) -> None:
-    """Raise a DataError for columns of one name, as only later versions of scikit-learn do."""
-    if twice := repeated(name for name, _ in _kinds(X)):
+    if twice := repeated(name for name, _ in kinds):  # only later versions of scikit-learn tell
         raise DataError(
             f"The data of {owner} have several columns named {quote_names(twice)}. Rename all but "
             "one of each."
         )
 
 
+def _kinds(X: Any) -> list[tuple[Any, Any]]:
+    """Return the name and the type of each column of a table; nothing for other data."""
+    if hasattr(X, "columns") and hasattr(X, "dtypes"):  # pandas and polars
+        return list(zip(X.columns, X.dtypes, strict=False))
+    if hasattr(X, "column_names") and hasattr(X, "schema"):  # pyarrow
+        return list(zip(X.column_names, X.schema.types, strict=False))
+    return []
+
+
 def _is_date(kind: Any) -> bool:
     """Tell whether a type of NumPy, pandas, polars or pyarrow is one of dates or durations."""
     return getattr(kind, "kind", "") in DATES or str(kind).lower().startswith(DATE_NAMES)
-
-
-def _sparse(estimator: Any, owner: str) -> str:
-    if estimator is None:
-        return f"The data of {owner} are sparse. Convert them with .toarray()."
-    return (
-        f"{type(estimator).__name__} does not take sparse data, and those of {owner} are "
-        "sparse. Convert them with .toarray(), or use Jigsaw or another method that does."
-    )
 
 
 def _canonical(rows: Any) -> Any:
@@ -168,42 +147,30 @@ def _check_sizes(rows: Any, owner: str, X: Any = None) -> Any:
     step = max(1, BLOCK // values.shape[1])
     for start in range(0, len(values), step):
         size = np.abs(values[start : start + step], dtype=np.float64)
-        most = size.max()
-        if most <= MAX_MAGNITUDE:  # not so if it is NaN
-            largest = max(largest, float(most))
+        if (most := float(size.max())) <= MAX_MAGNITUDE:  # not so if it is NaN
+            largest = max(largest, most)
             continue
         bad = np.argwhere(~(size <= MAX_MAGNITUDE))
-        if not n_bad:
-            first = start + int(bad[0, 0]), int(bad[0, 1])
+        first = first if n_bad else (start + int(bad[0, 0]), int(bad[0, 1]))
         n_bad += len(bad)
+    advice = "Rescale them first."
     if n_bad:
+        value, (row, column) = values[first], first
+        if is_sparse(rows):
+            column = int(rows.indices[row])
+            row = int(np.searchsorted(rows.indptr, row, side="right")) - 1
         names = [repr(name) for name, _ in _kinds(X)]
-        raise DataError(_not_finite(rows, values[first], first, n_bad, owner, names))
+        shown = "NaN" if isnan(value) else "infinity (inf)" if isinf(value) else f"{value:g}"
+        where = f"row {row}, column {names[column] if names else column}"
+        got = f"{shown} in {where} ({n_bad} such values in total)"
+        allowed = f"finite, at most {MAX_MAGNITUDE:g} in size"
+        advice = advice if isfinite(value) else "Drop these rows or impute the values."
+        raise DataError(invalid("data", owner, allowed, got, advice))
     if 0 < largest < 1 / MAX_MAGNITUDE:
         got = f"a largest absolute value of {largest:g}"
         allowed = f"zero or at least {1 / MAX_MAGNITUDE:g} in size"
-        raise DataError(invalid("data", owner, allowed, got, "Rescale them first."))
+        raise DataError(invalid("data", owner, allowed, got, advice))
     return rows
-
-
-def _not_finite(
-    rows: Any,
-    value: float,
-    first: tuple[int, int],
-    n_bad: int,
-    owner: str,
-    names: Sequence[str],
-) -> str:
-    row, column = first
-    if is_sparse(rows):
-        column = int(rows.indices[row])
-        row = int(np.searchsorted(rows.indptr, row, side="right")) - 1
-    shown = "NaN" if isnan(value) else "infinity (inf)" if isinf(value) else f"{value:g}"
-    where = f"row {row}, column {names[column] if names else column}"
-    got = f"{shown} in {where} ({n_bad} such values in total)"
-    allowed = f"finite, at most {MAX_MAGNITUDE:g} in size"
-    advice = "Rescale them first." if isfinite(value) else "Drop these rows or impute the values."
-    return invalid("data", owner, allowed, got, advice)
 
 
 def _unusable(X: Any, owner: str, reason: str) -> str:
@@ -219,13 +186,9 @@ def _unusable(X: Any, owner: str, reason: str) -> str:
         return f"Cannot use the data of {owner}: {reason}."
     reason = re.split(r":? array=| \[", reason, maxsplit=1)[0]  # the values come last
     text = [str(name) for name, kind in _kinds(X) if str(kind).lower().startswith(TEXT_NAMES)]
-    advice = ""
-    if text:
-        which = "A column" if len(text) == 1 else "Columns"
-        advice = (
-            f" {which} of text: {quote_names(text)}. Leave out text, or use FederatedPreparation."
-        )
-    return f"Cannot use the data of {owner} as a table of numbers: {reason}.{advice}"
+    which = "A column" if len(text) == 1 else "Columns"
+    advice = f" {which} of text: {quote_names(text)}. Leave out text, or use FederatedPreparation."
+    return f"Cannot use the data of {owner} as a table of numbers: {reason}.{advice * bool(text)}"
 
 
 def distinct(values: Any, what: str, owner: str) -> tuple[Any, Ints, Ints]:
@@ -253,11 +216,9 @@ def distinct(values: Any, what: str, owner: str) -> tuple[Any, Ints, Ints]:
 
 
 def as_column(values: Any, what: str, owner: str) -> np.ndarray:
-    """Return one value per row as an array; NumPy would turn numbers beside texts into texts."""
-    listed = isinstance(values, (list, tuple))
-    mixed = listed and len({isinstance(value, str) for value in values}) > 1
+    """Return one value per row as an array."""
     try:
-        column = np.asarray(values, dtype=object if mixed else None)
+        column = _as_array(values)
     except (TypeError, ValueError):
         got = "rows of different lengths"
     else:
@@ -267,22 +228,25 @@ def as_column(values: Any, what: str, owner: str) -> np.ndarray:
     raise DataError(invalid(what, owner, "1-D, and not empty", got))
 
 
+def _as_array(values: Any) -> np.ndarray:
+    """Return an array, in which numbers beside texts stay numbers, unlike in NumPy."""
+    listed = isinstance(values, (list, tuple))
+    mixed = listed and len({isinstance(value, str) for value in values}) > 1
+    return np.asarray(values, dtype=object if mixed else None)
+
+
 def first_missing(column: np.ndarray) -> int | None:
     """Return the first row of a column without a value: None, NaN, NaT, or pandas' NA."""
-    if column.dtype.kind == "O":
-        missing = (row for row, value in enumerate(column) if _is_missing(value))
-        return next(missing, None)
-    rows = np.flatnonzero(column != column)
-    return int(rows[0]) if len(rows) else None
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas' NA is neither equal to itself nor different
-        return True
-    except ValueError:  # an array
-        return False
+    for row, value in enumerate(column) if column.dtype.kind == "O" else ():
+        try:
+            if value is None or bool(value != value):
+                return row
+        except TypeError:  # pandas' NA is neither equal to itself nor different
+            return row
+        except ValueError:  # an array
+            continue
+    rows = [] if column.dtype.kind == "O" else np.flatnonzero(column != column).tolist()
+    return rows[0] if rows else None
 
 
 def check_path(path: object, owner: str) -> Path:
@@ -302,13 +266,14 @@ def check_name(name: str) -> str:
 
 def name_clients(ids: Iterable[Hashable], *, owner: str) -> list[str]:
     """Convert integer or string ids to names; two ids must not have the same name."""
-    names = []
+    ids = list(ids)
     for client in ids:
         if not (isinstance(client, str) or is_integer(client)):
-            allowed = "integers or strings"
             advice = "Convert whole numbers to integers first." if isinstance(client, float) else ""
-            raise DataTypeError(invalid("client ids", owner, allowed, repr(client), advice))
-        names.append(check_name(str(client)))
+            raise DataTypeError(
+                invalid("client ids", owner, "integers or strings", repr(client), advice)
+            )
+    names = [check_name(str(client)) for client in ids]
     twice = sorted(repeated(names))
     if twice:
         raise DataError(invalid("client ids", owner, "unique as strings", f"{twice} twice"))
@@ -325,31 +290,93 @@ def rows_by_client(n_rows: int, clients: Any, *, owner: str) -> dict[str, Rows]:
     if clients is None:
         return {"0": slice(None)}
     try:
-        mixed = (
-            isinstance(clients, (list, tuple)) and len({isinstance(c, str) for c in clients}) > 1
-        )
-        ids = np.asarray(clients, dtype=object if mixed else None)
+        ids = _as_array(clients)
     except ValueError as error:
-        raise DataError(
-            f"Cannot convert the clients of {owner} to an array of ids: {error}"
-        ) from error
+        raise DataError(f"Cannot convert the clients of {owner} to an array: {error}") from error
     if ids.shape != (n_rows,):
         allowed = f"one id per row, shape ({n_rows},)"
         raise DataError(invalid("clients", owner, allowed, f"shape {ids.shape}"))
+    allowed = "all integers or all strings"
     if ids.dtype.kind == "O":  # check one by one, to name the row
+        text = isinstance(ids[0], str)
         for row, client in enumerate(ids):
-            if not (isinstance(client, str) or is_integer(client)):
+            if isinstance(client, str) != text or not (text or is_integer(client)):
                 got = f"{client!r} in row {row}"
-                raise DataTypeError(invalid("client ids", owner, "integers or strings", got))
-        if len({isinstance(client, str) for client in ids}) > 1:
-            allowed = "all integers or all strings"
-            raise DataTypeError(invalid("client ids", owner, allowed, "both kinds"))
+                raise DataTypeError(invalid("client ids", owner, allowed, got))
         ids = ids.astype(str)
     if ids.dtype.kind in "mM":  # NumPy would turn some units into integers
-        raise DataTypeError(invalid("client ids", owner, "integers or strings", ids.dtype))
-    distinct, block = np.unique(ids, return_inverse=True)
-    names = name_clients(distinct.tolist(), owner=owner)
+        raise DataTypeError(invalid("client ids", owner, allowed, ids.dtype))
+    found, block = np.unique(ids, return_inverse=True)
+    names = name_clients(found.tolist(), owner=owner)
     order = np.argsort(block, kind="stable")
     ends = np.cumsum(np.bincount(block)).tolist()
     parts = [order[start:end] for start, end in pairwise([0, *ends])]
     return dict(zip(names, parts, strict=True))
+
+
+def column_names(X: Any) -> list[Any] | None:
+    """Return the names of the columns of a table; None if data have no names."""
+    refuse_lazy(X)
+    names = getattr(X, "column_names", None)  # Arrow
+    if names is None:
+        names = getattr(X, "columns", None)  # pandas, polars
+    if names is None or callable(names) or not hasattr(X, "shape"):
+        return None
+    return list(names)
+
+
+def select(X: Any, names: Sequence[Any]) -> Any:
+    """Return some columns of a table, in this order."""
+    return X.loc[:, list(names)] if hasattr(X, "loc") else X.select(list(names))
+
+
+def without(X: Any, name: str | None) -> Any:
+    """Return a table without the columns of a name; data that have none stay as they are."""
+    names = column_names(X) or []
+    if name is None or name not in names:
+        return X
+    others = [i for i, other in enumerate(names) if other != name]  # by place: names may repeat
+    if hasattr(X, "iloc"):
+        return X.iloc[:, others]
+    return X.select(others) if hasattr(X, "column_names") else X.drop(name)
+
+
+def take_clients(X: Any, clients: Any, *, owner: str) -> tuple[Any, Any]:
+    """Return the rows and the client of each; if that is a column, it is taken out of the rows.
+
+    Parameters
+    ----------
+    clients : name of a column of `X`, or anything else, which is returned as it is.
+    """
+    if not isinstance(clients, str):
+        return X, clients
+    names = column_names(X) or []
+    if names.count(clients) != 1 or len(names) == 1:
+        has = quote_names(names) or "no names of columns"
+        raise DataError(
+            f"clients={clients!r} of {owner} must name one column of X, and X must have others; "
+            f"it has {has}. Give a DataFrame, or an array with the client of each row."
+        )
+    return without(X, clients), X[clients]
+
+
+def in_order(X: Any, names: Sequence[Any] | None, *, client: str, first: str = "") -> Any:
+    """Return a client's table with its columns in this order; other data stay as they are.
+
+    Parameters
+    ----------
+    names : columns that all clients must have, or None if the first client had no names.
+    first : the client that has them, for errors.
+    """
+    found = column_names(X)
+    if found is None or names is None or found == list(names):
+        return X
+    if Counter(found) == Counter(names):
+        return select(X, names)
+    lacking = [name for name in names if name not in found]
+    what = f"no column {quote_names(lacking)}" if lacking else f"the columns {quote_names(found)}"
+    whom = f"client {first!r}" if first else "the first client"
+    raise DataError(
+        f"Client {client!r} has {what}, unlike {whom}, which has {quote_names(list(names))}. Give "
+        "all clients the same columns; their order does not matter."
+    )

@@ -15,7 +15,7 @@ from fedjigsaw import sites
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.columns.sketches import Sketch
-from fedjigsaw.errors import DataError, MessageError, OutsideRangeWarning, ParameterError
+from fedjigsaw.errors import DataError, DataWarning, MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.privacy.guard import Guard
@@ -228,13 +228,13 @@ def test_values_outside_of_the_schema_are_told_with_their_number(tmp_path):
     frame.to_csv(tmp_path / "bern.csv", index=False)
     lenient = Schema((Column("age", range=(0, 120), outside="missing"), *SCHEMA.columns[1:]))
     told = "3 of 40 values are outside of what the schema allows and count as missing"
-    with pytest.warns(OutsideRangeWarning, match=told):
+    with pytest.warns(DataWarning, match=told):
         found = sites.measure(tmp_path / "bern.csv", schema=lenient)
     scaler = sites.common_scaler({"bern": found}, schema=lenient)
-    with pytest.warns(OutsideRangeWarning, match=told):
+    with pytest.warns(DataWarning, match=told):
         made = sites.summarize(tmp_path / "bern.csv", 2, scaler=scaler, guard=Guard(1))
     model = sites.aggregate({"bern": made}, 2)
-    with pytest.warns(OutsideRangeWarning, match=told):  # once, though age is read twice
+    with pytest.warns(DataWarning, match=told):  # once, though age is read twice
         sites.score(tmp_path / "bern.csv", model, profile=True)
 
 
@@ -243,7 +243,7 @@ def test_categories_of_which_most_are_unknown_are_told(tmp_path):
     rows = [f"{ward},{age}\n" for age in range(10) for ward in ("7", "42")]
     (tmp_path / "bern.csv").write_text("ward,age\n" + "".join(rows))  # Excel drops zeros
     told = r"bern.csv, column 'ward': 20 of 20 values are none of the categories .* \(other\)"
-    with pytest.warns(OutsideRangeWarning, match=told):
+    with pytest.warns(DataWarning, match=told):
         sites.measure(tmp_path / "bern.csv", schema=schema)
     half = "007,1\n" * 20
     (tmp_path / "bern.csv").write_text("ward,age\n" + half + "".join(rows))

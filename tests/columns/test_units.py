@@ -69,7 +69,7 @@ def test_sites_with_other_mixtures_are_no_false_alarm(load_or_skip, name, alpha)
                 assert conspicuous_columns(stats) == []
 
 
-@pytest.mark.filterwarnings("ignore::fedjigsaw.errors.ClippedRowsWarning")
+@pytest.mark.filterwarnings("ignore::fedjigsaw.errors.NoiseWarning")
 def test_noise_is_no_false_alarm():
     rng = np.random.default_rng(0)
     for seed, epsilon in enumerate((0.05, 0.2, 1.0, 5.0) * 3):

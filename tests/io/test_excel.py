@@ -8,7 +8,7 @@ import pytest
 from builders import read
 from fedjigsaw import sites
 from fedjigsaw.columns.text import TextFormat
-from fedjigsaw.errors import DataError, HiddenCellsWarning
+from fedjigsaw.errors import DataError, DataWarning
 from fedjigsaw.io import excel
 from fedjigsaw.io.tables import open_table
 from raising import raises
@@ -116,7 +116,7 @@ def test_hidden_rows_and_columns_are_told(save, monkeypatch, chunk):
         book.active.row_dimensions[row].hidden = True
     book.active.column_dimensions["B"].hidden = True
     book.save(path)
-    with pytest.warns(HiddenCellsWarning, match=r"t\.xlsx.* 3 rows, column 'b'"):
+    with pytest.warns(DataWarning, match=r"t\.xlsx.* 3 rows, column 'b'"):
         assert len(read(path, columns=["a"])) == 40
 
 

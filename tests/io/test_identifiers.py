@@ -9,7 +9,7 @@ import pyarrow.parquet
 import pytest
 
 from fedjigsaw import sites
-from fedjigsaw.errors import DataError, IdentifierWarning
+from fedjigsaw.errors import DataError, DataWarning
 from fedjigsaw.io.identifiers import named_like_an_identifier
 from fedjigsaw.io.tables import open_table
 from fedjigsaw.privacy.dp import Privacy
@@ -73,7 +73,7 @@ MEASURED = [
 def test_are_left_out_with_a_warning(tmp_path, name):
     column, values = LEFT_OUT[name]
     for path in save(tmp_path, age=AGES, **{column: values}):
-        with pytest.warns(IdentifierWarning, match=f"'{column}' looks like"):  # fmt: skip
+        with pytest.warns(DataWarning, match=f"'{column}' looks like"):  # fmt: skip
             assert open_table(path).columns == ("age",)
 
 
@@ -99,7 +99,7 @@ def test_codes_count_as_numbers_with_a_warning(tmp_path, name):
     column, values = CODES[name]
     ages = np.random.default_rng(0).integers(20, 90, len(values))
     for path in save(tmp_path, age=ages, **{column: values}):
-        with pytest.warns(IdentifierWarning, match=f"'{column}' seems to hold codes"):  # fmt: skip
+        with pytest.warns(DataWarning, match=f"'{column}' seems to hold codes"):  # fmt: skip
             assert open_table(path).columns == ("age", column)
         with warnings.catch_warnings(action="error"):
             open_table(path, columns=["age", column])
@@ -149,7 +149,7 @@ def test_something_is_always_left(tmp_path):
 
 def test_an_index_that_pandas_wrote(tmp_path):
     (tmp_path / "t.csv").write_text(",age\n" + "".join(f"{j},{a}\n" for j, a in enumerate(AGES)))
-    with pytest.warns(IdentifierWarning, match="'unnamed' looks like an identifier"):
+    with pytest.warns(DataWarning, match="'unnamed' looks like an identifier"):
         assert open_table(tmp_path / "t.csv").columns == ("age",)
 
 
@@ -158,7 +158,7 @@ def test_an_index_that_pandas_wrote_to_parquet(tmp_path, index):
     """A part of a table keeps the index of the whole, and joined tables have numbers twice."""
     path = tmp_path / "t.parquet"
     pd.DataFrame({"age": AGES}, index=index).to_parquet(path)
-    with pytest.warns(IdentifierWarning, match="'__index_level_0__' looks like an identifier"):
+    with pytest.warns(DataWarning, match="'__index_level_0__' looks like an identifier"):
         assert open_table(path).columns == ("age",)
     table = open_table(path, id_column="__index_level_0__")
     assert (table.columns, table.id_columns) == (("age",), ("__index_level_0__",))
@@ -171,7 +171,7 @@ def test_under_privacy_columns_must_be_named(tmp_path, work):
     (path, _) = save(tmp_path, age=AGES, id=np.arange(N))
     promise = Privacy(epsilon=1.0, delta=1e-6, cells="own", bounds=([0.0], [100.0]))
     spent = []
-    with pytest.raises(DataError, match="look like identifiers. Under differential privacy"), pytest.warns(IdentifierWarning):  # fmt: skip
+    with pytest.raises(DataError, match="look like identifiers. Under differential privacy"), pytest.warns(DataWarning):  # fmt: skip
         work(path, privacy=promise, spend=lambda *a: spent.append(a))
     assert not spent
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 
-from fedjigsaw._steps import listening
+from fedjigsaw._steps import listener
 from fedjigsaw.kernels import compiled
 from fedjigsaw.kernels.backends import (
     NumbaBackend,
@@ -84,9 +84,10 @@ def test_from_given_centers_many_end_where_sklearn_does(n):
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_large_search_tells_its_restarts(threads):
     told, backend = [], NumbaBackend(threads)
-    with listening(lambda *steps: told.append(steps)):
-        for n in (40, 3000):  # a small one is over before anyone looks
-            kmeans(blobs(n, 2, 3), 3, rng=np.random.default_rng(0), n_init=3, backend=backend)
+    token = listener.set(lambda *steps: told.append(steps))
+    for n in (40, 3000):  # a small one is over before anyone looks
+        kmeans(blobs(n, 2, 3), 3, rng=np.random.default_rng(0), n_init=3, backend=backend)
+    listener.reset(token)
     assert told == [(1, 3), (2, 3), (3, 3)]
 
 

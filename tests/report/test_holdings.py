@@ -5,15 +5,15 @@ import pytest
 
 pytest.importorskip("matplotlib")
 
-from fedjigsaw import partition
 from fedjigsaw.errors import DataError
+from fedjigsaw.report.holdings import plot
 
 CLIENTS = np.array(["Bern", "Bern", "Oslo", "Oslo", "Oslo", "Lyon"])
 CLASSES = np.array([7, 7, 7, 9, 9, 8])
 
 
 def test_cells_and_bars_are_the_counts():
-    figure = partition.plot(CLIENTS, CLASSES, title="three towns")
+    figure = plot(CLIENTS, CLASSES, title="three towns")
     left, right = figure.axes
     (cells,) = left.collections
     assert cells.get_array().filled(0).tolist() == [[2, 0, 0], [0, 1, 0], [1, 0, 2]]
@@ -25,7 +25,7 @@ def test_cells_and_bars_are_the_counts():
 
 
 def test_without_classes_there_are_only_sizes():
-    (axes,) = partition.plot(CLIENTS).axes
+    (axes,) = plot(CLIENTS).axes
     assert [bar.get_width() for bar in axes.patches] == [2, 1, 3]
     assert [text.get_text() for text in axes.get_yticklabels()] == ["Bern", "Lyon", "Oslo"]
 
@@ -42,15 +42,15 @@ def test_without_classes_there_are_only_sizes():
 )
 def test_bad(clients, y, words):
     with pytest.raises(DataError, match=words):
-        partition.plot(clients, y)
+        plot(clients, y)
 
 
 def test_names_are_no_formulas():
     """A name is text: with two dollars, matplotlib would set it as one, or fail."""
     names = np.array(["$\\frac{$", "a$b$"])
-    figure = partition.plot(names, names, title=names[0])
+    figure = plot(names, names, title=names[0])
     figure.canvas.draw()
-    partition.plot(names).canvas.draw()
+    plot(names).canvas.draw()
     for axis in (figure.axes[0].xaxis, figure.axes[0].yaxis):
         assert [text.get_text() for text in axis.get_ticklabels()] == sorted(names)
         assert not any(text.get_parse_math() for text in axis.get_ticklabels())

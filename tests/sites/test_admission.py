@@ -12,7 +12,7 @@ from fedjigsaw.errors import (
     MessageError,
     ParameterError,
     QuorumError,
-    RefusedFileWarning,
+    SiteWarning,
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import encode
@@ -67,7 +67,7 @@ class TestMinSites:
     @pytest.mark.parametrize("which", ["0.summary", "2.summary"])
     def test_one_bad_file_costs_that_site_its_place(self, files, kind, which):
         mixed = {**files, which: self.bad(files[which], kind)}
-        with pytest.warns(RefusedFileWarning, match=rf"{which}.* takes no part: \S") as caught:
+        with pytest.warns(SiteWarning, match=rf"{which}.* takes no part: \S") as caught:
             model = sites.aggregate(mixed, 5, min_sites=4)
         assert len(caught) == 1
         assert encode(model) == encode(sites.aggregate(without(files, which), 5))

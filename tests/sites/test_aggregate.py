@@ -9,7 +9,7 @@ import pytest
 
 from fedjigsaw import FeCA, Jigsaw, metrics, sites
 from fedjigsaw.columns import scaling
-from fedjigsaw.errors import ForgottenSiteWarning, MessageError, ParameterError, SameRowsWarning
+from fedjigsaw.errors import MessageError, ParameterError, SiteWarning
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile, encode
 from fedjigsaw.io.tables import open_table
@@ -48,9 +48,9 @@ def test_the_scaler_of_a_site_that_is_forgotten_is_told(grid_sites, tmp_path):
     stats = {p.stem: sites.measure(p) for p in grid_sites[0]}
     scaler = sites.common_scaler(stats)
     files = {p.name: sites.summarize(p, 15, scaler=scaler) for p in grid_sites[0]}
-    with pytest.warns(ForgottenSiteWarning, match=scaler.fingerprint):
+    with pytest.warns(SiteWarning, match=scaler.fingerprint):
         sites.aggregate(files, 15, without=["2"])
-    with warnings.catch_warnings(action="error", category=ForgottenSiteWarning):
+    with warnings.catch_warnings(action="error", category=SiteWarning):
         sites.aggregate(files, 15)
         plain = {p.name: sites.summarize(p, 15) for p in grid_sites[0]}
         sites.aggregate(plain, 15, without=["2"])
@@ -65,13 +65,13 @@ def test_a_site_under_two_names_is_told(grid_sites, tmp_path, k, step):
     pd.DataFrame(rows, columns=table.columns).to_parquet(tmp_path / "bruno-clean.parquet")
     paths = [first, second, tmp_path / "bruno-clean.parquet"]
     files = {p.name: sites.summarize(p, k) for p in paths}
-    with pytest.warns(SameRowsWarning, match=f"{first.stem!r} and 'bruno-clean'"):
+    with pytest.warns(SiteWarning, match=f"{first.stem!r} and 'bruno-clean'"):
         sites.aggregate(files, k)
     stats = {p.name: sites.measure(p) for p in paths}
-    with pytest.warns(SameRowsWarning, match="'bruno-clean'"):
+    with pytest.warns(SiteWarning, match="'bruno-clean'"):
         sites.common_scaler(stats)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", SameRowsWarning)
+        warnings.simplefilter("error", SiteWarning)
         sites.aggregate(files, k, without=["bruno-clean"])
         sites.common_scaler(stats, without=["bruno-clean"])
 

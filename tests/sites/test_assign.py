@@ -8,7 +8,7 @@ import pytest
 from builders import write_table
 from fedjigsaw import FeCA, sites
 from fedjigsaw.columns import scaling
-from fedjigsaw.errors import CountsWarning, ForeignSummaryWarning, MessageError
+from fedjigsaw.errors import CountsWarning, MessageError, SiteWarning
 from fedjigsaw.privacy.guard import Guard
 
 OFF = Guard(min_cluster_size=1)
@@ -73,7 +73,7 @@ class TestLocalLabels:
         with pytest.raises(MessageError, match="The summary of '0' .*1.csv.*'1'"):
             self.all_labels(path, model, local=summaries["0"])
         shutil.copy(path, tmp_path / "data.csv")  # the name of the file does not tell the site
-        with pytest.warns(ForeignSummaryWarning, match="'0'"):
+        with pytest.warns(SiteWarning, match="'0'"):
             self.all_labels(tmp_path / "data.csv", model, local=summaries["0"])
 
     @pytest.mark.parametrize(("method", "other"), [("jigsaw", "b"), ("jigsaw", "c"), ("feca", "c")])
@@ -92,7 +92,7 @@ class TestLocalLabels:
         with pytest.raises(MessageError):
             self.all_labels(tmp_path / f"{other}.parquet", model, local=made["a"])
 
-    @pytest.mark.filterwarnings("error::fedjigsaw.errors.ForeignSummaryWarning")
+    @pytest.mark.filterwarnings("error::fedjigsaw.errors.SiteWarning")
     @pytest.mark.parametrize("guard", [Guard(1), Guard(9), Guard(9, "rounded"), Guard(5, "none")])
     @pytest.mark.parametrize("max_rows", [80, 10_000])
     def test_a_site_is_never_suspected_of_its_own_summary(self, grid_sites, guard, max_rows):

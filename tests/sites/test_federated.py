@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from fedjigsaw import FederatedPreparation, Guard, Jigsaw, sites
 from fedjigsaw.columns.schema import Column, Schema
-from fedjigsaw.errors import DataError, DataTypeError, IgnoredColumnWarning, ParameterError
+from fedjigsaw.errors import DataError, DataTypeError, DataWarning, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.frames import from_frame
@@ -140,7 +140,7 @@ def test_without_a_schema_types_tell_what_columns_mean(data):
         stage=pd.Categorical(frame["stage"], ["low", "mid", "high"], ordered=True),
         rare=["odd", *["usual"] * (len(frame) - 1)],
     )
-    with pytest.warns(IgnoredColumnWarning, match="Column 'patient' is ignored"):
+    with pytest.warns(DataWarning, match="Column 'patient' is ignored"):
         fitted = FederatedPreparation(min_cluster_size=5).fit(frame, clients=clients)
     kinds = {column.name: column.kind for column in fitted.encoding_.schema.columns}
     found = ["number"] * 3 + ["category", "boolean", "ordered", "date", "ignore", "category"]

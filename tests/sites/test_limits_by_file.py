@@ -55,7 +55,7 @@ def test_columns_that_one_row_lacks_give_its_other_values(rows):
     assert sums[0] - sums[1] == pytest.approx(rows[RARE, :2])
 
 
-@pytest.mark.filterwarnings("ignore::fedjigsaw.errors.OutsideRangeWarning")
+@pytest.mark.filterwarnings("ignore::fedjigsaw.errors.DataWarning")
 def test_ranges_of_a_schema_give_the_greatest_value(table):
     """Values outside are missing ones, and these are counted exactly."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from fedjigsaw import sites
 from fedjigsaw.columns.scaling import Stats, measure, merge
-from fedjigsaw.errors import ConspicuousSiteWarning, ParameterError, UnitsWarning
+from fedjigsaw.errors import ConspicuousSiteWarning, ParameterError, SiteWarning
 
 COLUMNS = ("age", "dose")
 NAMES = [f"site {m}" for m in range(10)]
@@ -175,13 +175,13 @@ def test_python_warns_of_other_units_once(rng):
     own = stats["site 7"]
     squares = own.sum_of_squares * [1, 18**2]
     stats["site 7"] = Stats("site 7", COLUMNS, own.n_samples, own.mean * [1, 18], squares)
-    with pytest.warns(UnitsWarning, match="column 'dose'") as caught:
+    with pytest.warns(SiteWarning, match="column 'dose'") as caught:
         scaler = sites.common_scaler(stats)
-    assert [w.category for w in caught] == [UnitsWarning]
+    assert [w.category for w in caught] == [SiteWarning]
     assert scaler.fingerprint == merge(list(stats.values())).fingerprint
     big = stats["site 7"]  # what a warning of units does not say is said
     stats["site 7"] = Stats("site 7", COLUMNS, 200_000, big.mean, big.sum_of_squares * 500)
-    with pytest.warns(UnitsWarning), pytest.warns(ConspicuousSiteWarning):
+    with pytest.warns(SiteWarning), pytest.warns(ConspicuousSiteWarning):
         sites.common_scaler(stats)
 
 

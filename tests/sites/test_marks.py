@@ -11,7 +11,7 @@ import pytest
 
 from fedjigsaw import Privacy, sites
 from fedjigsaw.columns.schema import Column, Schema, from_days
-from fedjigsaw.errors import MarksWarning
+from fedjigsaw.errors import DataWarning
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -78,7 +78,7 @@ class TestNumbers:
     def test_statistics_warn_of_them(self, tmp_path, mark, n):
         path = save(tmp_path / "x.csv", age=with_mark(AGES, mark, n))
         for schema in (None, Schema((Column("bmi"), Column("age")))):
-            with pytest.warns(MarksWarning, match=f"'age': {mark} occurs in {n} rows"):
+            with pytest.warns(DataWarning, match=f"'age': {mark} occurs in {n} rows"):
                 sites.measure(path, schema=schema)
 
     @pytest.mark.parametrize("settings", [{"scale": "log"}, {"missing": "median"}])
@@ -86,13 +86,13 @@ class TestNumbers:
         ages = [None if i % 3 == 0 else age for i, age in enumerate(with_mark(AGES, 9999, 30))]
         path = save(tmp_path / "x.csv", age=ages)
         schema = Schema((Column("bmi"), Column("age", **settings)))
-        with pytest.warns(MarksWarning, match="9999 occurs in 20 rows"):
+        with pytest.warns(DataWarning, match="9999 occurs in 20 rows"):
             sites.measure(path, schema=schema)
 
     def test_days_in_statistics(self, tmp_path):
         path = save(tmp_path / "x.csv", seen=with_mark(DAYS, date(1900, 1, 1)))
         schema = Schema((Column("bmi"), Column("seen", "date")))
-        with pytest.warns(MarksWarning, match="schema apply --missing seen:1900-01-01"):
+        with pytest.warns(DataWarning, match="schema apply --missing seen:1900-01-01"):
             sites.measure(path, schema=schema)
 
     @pytest.mark.parametrize("schema", [None, RANGED])
@@ -103,17 +103,17 @@ class TestNumbers:
         with warnings.catch_warnings(record=True, action="always") as caught:
             spend = lambda *_: paid.extend(w.category for w in caught)  # noqa: E731
             sites.measure(path, privacy=privacy, spend=spend, schema=schema)
-        assert MarksWarning in paid
+        assert DataWarning in paid
 
     def test_summaries_warn_of_them(self, tmp_path):
         """Statistics may have been skipped, or come from another version of the file."""
         path = save(tmp_path / "x.csv", age=with_mark(AGES, 999))
-        with pytest.warns(MarksWarning, match="'age': 999 occurs in 12 rows"):
+        with pytest.warns(DataWarning, match="'age': 999 occurs in 12 rows"):
             sites.summarize(path, 3)
         schema = Schema((Column("bmi"), Column("age", scale="log")))
-        with pytest.warns(MarksWarning):
+        with pytest.warns(DataWarning):
             scaler = sites.common_scaler({"x": sites.measure(path, schema=schema)}, schema=schema)
-        with pytest.warns(MarksWarning, match="--missing age:999"):
+        with pytest.warns(DataWarning, match="--missing age:999"):
             sites.summarize(path, 3, scaler=scaler)
 
     @pytest.mark.parametrize(

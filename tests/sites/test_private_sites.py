@@ -11,11 +11,10 @@ from fedjigsaw import Jigsaw, Privacy, sites
 from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import (
     BudgetError,
-    ClippedRowsWarning,
     DataError,
-    FewerRowsWarning,
+    DataWarning,
     MessageError,
-    NoisySummaryWarning,
+    NoiseWarning,
     ParameterError,
 )
 from fedjigsaw.io import formats
@@ -111,7 +110,7 @@ class TestBounds:
         assert nearest_truth(scaler.unscale(file.summary.centers)[:, ::-1]) < 0.05
         assert file.privacy.bounds == privacy.bounds  # in the units of the data
         tight = promise(bounds=([0, 0], [10, 70]))
-        with pytest.warns(ClippedRowsWarning):
+        with pytest.warns(NoiseWarning):
             file = summarized(scaler=scaler, privacy=tight)
         assert scaler.unscale(file.summary.centers)[:, 1].max() <= 70.000001
 
@@ -234,9 +233,9 @@ def test_local_labels_by_a_noisy_summary():
 
 
 def test_a_tiny_site_is_told():
-    with pytest.warns(NoisySummaryWarning) as told:
+    with pytest.warns(NoiseWarning) as told:
         file = summarized(data=table(2))
-    assert FewerRowsWarning not in {each.category for each in told}  # one center leaves, not two
+    assert DataWarning not in {each.category for each in told}  # one center leaves, not two
     assert rows_in_words(file.summary).endswith(
         "in 1 cluster that does not stand out from the noise"
     )

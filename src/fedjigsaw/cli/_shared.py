@@ -18,7 +18,7 @@ from rich import markup
 from rich.console import Console
 
 from fedjigsaw import cli, errors
-from fedjigsaw._steps import listening
+from fedjigsaw._steps import listener
 from fedjigsaw.cli._declared import parameters as declared
 from fedjigsaw.errors import DataError, ParameterError, unwritable
 from fedjigsaw.io.regular import check_regular
@@ -246,8 +246,11 @@ def count_rows_then(
             end = now + (now - started) / done * (total - done)
             progress.update(task, completed=done, total=total, end=end)
 
-        with listening(show):
+        token = listener.set(show)
+        try:
             yield lambda n_rows: progress.advance(task, n_rows), start
+        finally:
+            listener.reset(token)
 
 
 def progress_bar() -> "Progress":

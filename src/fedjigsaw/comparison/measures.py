@@ -14,10 +14,8 @@ from fedjigsaw import metrics
 from fedjigsaw._typing import Floats
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import (
-    ClippedRowsWarning,
     FewerClustersWarning,
     NoiseWarning,
-    NoisySummaryWarning,
     UncertainNumberWarning,
 )
 from fedjigsaw.io.rows import Row
@@ -29,10 +27,8 @@ if TYPE_CHECKING:
 
 # what the number of clusters, its confidence and the objective in a row say
 TOLD_BY_ROWS = (
-    ClippedRowsWarning,
     FewerClustersWarning,
     NoiseWarning,
-    NoisySummaryWarning,
     UncertainNumberWarning,
 )
 LONG = 10.0  # seconds, beside which those of loading libraries are few

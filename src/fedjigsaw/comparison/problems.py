@@ -10,13 +10,21 @@ from typing import Any
 import numpy as np
 
 from fedjigsaw import datasets, partition
-from fedjigsaw._frames import column_names, in_order, select
 from fedjigsaw._rows import dense
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.datasets import Dataset
 from fedjigsaw.errors import DataError, ParameterError, quote_names
 from fedjigsaw.parameters import integer, is_integer
-from fedjigsaw.validation import as_column, check_data, first_missing, name_clients, rows_by_client
+from fedjigsaw.validation import (
+    as_column,
+    check_data,
+    column_names,
+    first_missing,
+    in_order,
+    name_clients,
+    rows_by_client,
+    select,
+)
 
 OWNER = "compare"
 DEFAULT_CLIENTS = 10  # of a split

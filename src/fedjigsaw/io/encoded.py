@@ -13,7 +13,7 @@ from fedjigsaw.columns.encoding import Encoder, Encoding
 from fedjigsaw.columns.schema import CATEGORY, DATE, OTHER, Column
 from fedjigsaw.columns.text import is_text, plain
 from fedjigsaw.columns.values import BadValueError, Outside, date_format
-from fedjigsaw.errors import DataError, OutsideRangeWarning, error_at, quote_names, warn
+from fedjigsaw.errors import DataError, DataWarning, error_at, quote_names, warn
 from fedjigsaw.io.detection import DELIMITERS
 from fedjigsaw.io.readers import Reader, as_arrow
 
@@ -93,7 +93,7 @@ class EncodedReader:
                     warn(
                         f"{values} none of the categories in the schema, and count as {OTHER}. If "
                         "they are only written in another way, `fedjigsaw schema check` says how.",
-                        OutsideRangeWarning,
+                        DataWarning,
                     )
                 continue
             text = f"{values} outside of what the schema allows"
@@ -106,7 +106,7 @@ class EncodedReader:
                 )
             effect = "were clipped" if column.outside == "clip" else "count as missing"
             advice = "If they are right, widen the range in the schema of all sites."
-            warn(f"{text} and {effect}. {advice}", OutsideRangeWarning)
+            warn(f"{text} and {effect}. {advice}", DataWarning)
 
     def _encode(
         self,

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from fedjigsaw.errors import (
     DataError,
+    DataWarning,
     ExtraError,
-    HiddenCellsWarning,
     broken,
     counted,
     error_at,
@@ -70,7 +70,7 @@ class ExcelReader:
         what = counted(n_hidden, "row") if n_hidden else ""
         what += f"{', ' if what else ''}column {quote_names(columns)}" if columns else ""
         if what:
-            warn(f"{path}: hidden cells are used like others: {what}.", HiddenCellsWarning)
+            warn(f"{path}: hidden cells are used like others: {what}.", DataWarning)
 
     def _open_rows(self, rows: list[Row], told: str) -> None:
         path = self.path

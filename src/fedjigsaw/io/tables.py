@@ -15,13 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from fedjigsaw._frames import column_names
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.errors import (
     DataError,
     DataTypeError,
-    IdentifierWarning,
+    DataWarning,
     ParameterError,
     error_at,
     invalid,
@@ -33,7 +32,7 @@ from fedjigsaw.io.identifiers import find_not_measured
 from fedjigsaw.io.numeric import Numbers, are_small
 from fedjigsaw.io.readers import ArrayReader, Reader, open_reader
 from fedjigsaw.io.renamed import RenamedReader, other_forms
-from fedjigsaw.validation import repeated
+from fedjigsaw.validation import column_names, repeated
 
 Names = str | Sequence[str] | None  # one name, several, or none
 
@@ -141,7 +140,7 @@ class Table:
                 f"{self.path}: {quote_names(codes)} {'seem' if codes[1:] else 'seems'} to hold "
                 "codes, such as postcodes or account numbers, which count as numbers here. Name "
                 "the columns to use, or make a schema (`fedjigsaw schema init`).",
-                IdentifierWarning,
+                DataWarning,
                 parameter="columns",
             )
         if not found:
@@ -150,7 +149,7 @@ class Table:
         warn(
             f"{self.path}: {quote_names(found)} {are} left out. To choose for yourself, "
             "name the columns to use.",
-            IdentifierWarning,
+            DataWarning,
             parameter="columns",
         )
         kept = tuple(name for name in self.columns if name not in found)
@@ -310,7 +309,7 @@ def open_table(
     ----------
     path : the file. It is read only when rows are asked for, but for its names of columns.
     columns : names of the columns to read, in this order; None selects all but the id columns and
-        those that look like identifiers, with an IdentifierWarning, also about codes.
+        those that look like identifiers, with a DataWarning, also about codes.
     id_column : one or more columns to carry along unchanged; they need not be numeric.
     drop_missing : skip rows with missing values instead of raising an error.
     encoding : how the columns of the file become columns of numbers; None takes them as they are.

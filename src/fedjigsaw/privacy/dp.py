@@ -30,7 +30,7 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.errors import (
     ExtraError,
     ParameterError,
-    WeakPromiseWarning,
+    PrivacyWarning,
     invalid,
     requires_extra,
     warn,
@@ -196,7 +196,7 @@ class Privacy:
             warn(
                 f"delta = {self.delta:g} is not far below 1 / rows: a promise with such a delta "
                 "may be kept by giving away single rows. Use a smaller one.",
-                WeakPromiseWarning,
+                PrivacyWarning,
             )
 
 

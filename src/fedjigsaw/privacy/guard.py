@@ -36,8 +36,8 @@ from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import (
     DataError,
-    FarRowsWarning,
     ParameterError,
+    PrivacyWarning,
     counted,
     invalid,
     warn,
@@ -160,7 +160,7 @@ class Guard:
                 client,
                 f"{counted(n_far, 'row is', 'rows are')} far from all others, and moved in",
                 "If such values are wrong, correct them: they would tell how far away they are.",
-                FarRowsWarning,
+                PrivacyWarning,
             )
         return near
 
@@ -530,7 +530,7 @@ def warn_of_far_row(rows: Floats) -> None:
             "squares, so a center may be spent on it, and what leaves its client tells how far "
             "away it is. Correct it or leave it out. With guard=Guard(), it is moved in if its "
             "client has at least 20 rows.",
-            FarRowsWarning,
+            PrivacyWarning,
         )
 
 

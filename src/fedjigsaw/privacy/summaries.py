@@ -22,10 +22,8 @@ import numpy as np
 
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import (
-    ClippedRowsWarning,
     MessageError,
     NoiseWarning,
-    NoisySummaryWarning,
     ParameterError,
     counted,
     invalid,
@@ -110,7 +108,7 @@ class PrivateRound:
                 f"{n_outside} of {len(rows)} rows are outside the bounds of Privacy and were "
                 "clipped",
                 "If there are many, the bounds are too narrow.",
-                ClippedRowsWarning,
+                NoiseWarning,
             )
         noise, multiplier = self.noise(), privacy.multiplier(self.n_rounds)
         if privacy.cells == SHARED:
@@ -154,7 +152,7 @@ def _own(cells: Cells, box: Box, client: str) -> Summary:
             client,
             "too few rows for this epsilon, its summary is hardly more than noise",
             "Use a larger epsilon, or shared cells at all sites.",
-            NoisySummaryWarning,
+            NoiseWarning,
         )
     kept = cells.select(clear)
     counts = kept.whole_counts()

@@ -42,13 +42,30 @@ class Holdings:
         return cls(names, classes, counts)
 
 
-def holdings(clients: Any, y: Any = None, *, title: str | None = None) -> Figure:
-    """Draw rows of each class at each client as a heat map, and rows of each client as bars.
+def plot(clients: Any, y: Any = None, *, title: str | None = None) -> Figure:
+    """Draw who holds what: how many rows of each class each client has. It requires matplotlib.
+
+    Rows of each class are a heat map, and rows of each client are bars.
 
     Parameters
     ----------
-    clients : client of each row.
-    y : class of each row; None draws the bars alone.
+    clients : array of shape (n_samples,)
+        The client of each row, as for ``fit(X, clients=clients)``.
+    y : array of shape (n_samples,) or None
+        The class of each row; None draws only how many rows each client has.
+    title : str or None
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+        ``figure.savefig("split.png")`` writes it to a file; a notebook shows it.
+
+    Raises
+    ------
+    ExtraError
+        If matplotlib is not installed.
+    DataError
+        If `clients` and `y` differ in length, or have missing values.
     """
     held = Holdings.of(clients, y)
     height = 1.2 + 0.28 * min(len(held.clients), MAX_NAMES)

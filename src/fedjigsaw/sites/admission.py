@@ -15,7 +15,7 @@ from fedjigsaw.errors import (
     MessageError,
     ParameterError,
     QuorumError,
-    RefusedFileWarning,
+    SiteWarning,
     warn,
 )
 from fedjigsaw.io import formats
@@ -226,7 +226,7 @@ class Admission:
         for found in self.refused:
             who = f" (client {found.client!r})" if found.client else ""
             text = f"{found.file}{who} takes no part: {found.reason}"
-            warn(text, RefusedFileWarning)
+            warn(text, SiteWarning)
 
 
 def _check_known(clients: Sequence[str], found: set[str]) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.engine import warn_of_fewer_clusters
-from fedjigsaw.errors import ForgottenSiteWarning, MessageError, warn
+from fedjigsaw.errors import MessageError, SiteWarning, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.dp import ROW, SITE, Privacy
@@ -55,7 +55,7 @@ def aggregate(
     params : parameters of the method that act at the server
         No summary can set them. The default is the method's.
     min_sites : how many good files are enough
-        A bad file is then left out, with a RefusedFileWarning. None demands that all are good.
+        A bad file is then left out, with a SiteWarning. None demands that all are good.
 
     Returns
     -------
@@ -230,7 +230,7 @@ def _warn_of_scaler(without: Sequence[str], scaler: Scaler) -> None:
         f"still has mean and spread of {names}, unless it was made without (or from bounds). To "
         f"forget these, too, make the scaler again (`fedjigsaw scaler *.stats{left} -o SCALER`), "
         "and with it the summaries of all others (`fedjigsaw summarize`).",
-        ForgottenSiteWarning,
+        SiteWarning,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from fedjigsaw._typing import Floats, Ints
-from fedjigsaw.errors import ForeignSummaryWarning, MessageError, warn
+from fedjigsaw.errors import MessageError, SiteWarning, warn
 from fedjigsaw.io.cluster_ids import to_ids
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.io.regular import stem
@@ -63,7 +63,7 @@ def assign(
     file : the model, from :func:`~fedjigsaw.sites.aggregate` or :func:`fedjigsaw.io.formats.load`.
     local : the summary that this site sent
         A row then gets the cluster of its nearest local center, instead of that of the nearest
-        center of the model. A ForeignSummaryWarning tells if it does not fit the rows.
+        center of the model. A SiteWarning tells if it does not fit the rows.
     id_column : one or more columns to copy to the result; None copies none.
     drop_missing : give rows with missing values no label; False makes them a DataError.
     progress : called with the number of rows of each batch that was labeled.
@@ -149,7 +149,7 @@ def _check_rows(local: SummaryFile, counts: Ints, path: Path, clients: Sequence[
     advice = (
         f"If these are not rows of {client!r}, the labels are wrong: use the site's own summary."
     )
-    warn(f"{text} {advice}", ForeignSummaryWarning)
+    warn(f"{text} {advice}", SiteWarning)
 
 
 def _misfit(local: SummaryFile, counts: Ints) -> str:

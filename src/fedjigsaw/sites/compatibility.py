@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fedjigsaw._typing import Floats
-from fedjigsaw.errors import MessageError, ParameterError, SameRowsWarning, quote_names, warn
+from fedjigsaw.errors import MessageError, ParameterError, SiteWarning, quote_names, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import QUANTIZATION, SHARED, Summary
 from fedjigsaw.methods import find, is_known
@@ -94,7 +94,7 @@ def warn_of_copies(rows: Mapping[str, tuple[int, Floats | None]]) -> None:
             warn(
                 f"{first!r} and {client!r} sent the same numbers of {n:,} rows each: are they one "
                 "site under two names, whose rows count twice? Then leave one of them out.",
-                SameRowsWarning,
+                SiteWarning,
                 parameter="without",
             )
 

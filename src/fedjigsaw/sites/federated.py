@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from fedjigsaw import sites
 from fedjigsaw._arrow import pc
-from fedjigsaw._frames import take_clients
 from fedjigsaw._typing import Floats
 from fedjigsaw.columns.decoding import decode
 from fedjigsaw.columns.encoding import Encoding
@@ -34,8 +33,8 @@ from fedjigsaw.columns.values import read_levels
 from fedjigsaw.errors import (
     DataError,
     DataTypeError,
+    DataWarning,
     FedJigsawError,
-    IgnoredColumnWarning,
     ParameterError,
     invalid,
     quote_names,
@@ -44,7 +43,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.io.frames import from_frame, has_names, to_arrow
 from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.parameters import check_parameters, integer
-from fedjigsaw.validation import rows_by_client
+from fedjigsaw.validation import rows_by_client, take_clients
 
 
 class FederatedPreparation(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -272,6 +271,6 @@ def _category(name: str, values: pa.ChunkedArray, min_rows: int) -> Column:
     warn(
         f"Column {name!r} is ignored: no text in it occurs in 1 % of the rows. To use it, give a "
         "schema with its categories.",
-        IgnoredColumnWarning,
+        DataWarning,
     )
     return Column(name, IGNORE)

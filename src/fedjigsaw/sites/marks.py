@@ -15,7 +15,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import feature, to_units
 from fedjigsaw.columns.ranges import CODES, DATE_CODES, Spread, show_code, spread_of
 from fedjigsaw.columns.schema import ABSENT, DATE, NUMBER, Column, Schema
-from fedjigsaw.errors import MarksWarning, warn
+from fedjigsaw.errors import DataWarning, warn
 
 FEWEST = 2  # rows: what is told stays at the site
 
@@ -70,7 +70,7 @@ class Marks:
                     f"{path}, column {name!r}: {shown} occurs in {n:,} rows, far from the rest, "
                     f"and counts as a value. If it stands for a missing value, {advice}, and do "
                     "not send what was made from it.",
-                    MarksWarning,
+                    DataWarning,
                 )
 
 

@@ -11,8 +11,8 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.encoding import Encoding
 from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import (
-    ClippedRowsWarning,
     DataError,
+    NoiseWarning,
     ParameterError,
     invalid,
     quote_names,
@@ -219,5 +219,5 @@ def check_clipped(table: Table, n_rows: int, n_outside: int) -> None:
         warn(
             f"{n_outside} of {n_rows} rows of {table.path} are outside the bounds and were "
             "clipped. If there are many, the bounds are too narrow.",
-            ClippedRowsWarning,
+            NoiseWarning,
         )

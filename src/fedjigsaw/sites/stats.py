@@ -16,7 +16,7 @@ from fedjigsaw.errors import (
     ConspicuousSiteWarning,
     DataError,
     ParameterError,
-    UnitsWarning,
+    SiteWarning,
     counted,
     warn,
 )
@@ -63,7 +63,7 @@ def measure(
     data : the path of a file, or a table that is already open.
     client : name of the site; None is that of the file, without its ending.
     columns : names of the columns to measure
-        None takes all but those that look like identifiers, with an IdentifierWarning.
+        None takes all but those that look like identifiers, with a DataWarning.
     schema : what the columns mean, instead of `columns`
         The statistics are then those of the features from which a preparation can be fitted.
     min_rows : fewest rows for which statistics may leave; fewer are a DataError
@@ -195,7 +195,7 @@ def common_scaler(
 
     Statistics that are impossible, judged by those of the other sites, are set aside or limited
     (:mod:`fedjigsaw.sites.moments`), with a ConspicuousSiteWarning for each such site. A
-    UnitsWarning tells of columns in which some site seems to use another unit, and changes nothing.
+    SiteWarning tells of columns in which some site seems to use another unit, and changes nothing.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def common_scaler(
     scaler, verdicts = merge_statistics(stats, schema=schema, without=without, robust=robust)
     units = unlike_units(stats, verdicts, without=without)
     for column in units:
-        warn(str(column), UnitsWarning)
+        warn(str(column), SiteWarning)
     for verdict in untold(verdicts, units):
         if verdict.reason:
             aside = "set aside, since " if verdict.used is None else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.engine import NO_GUARD, Client
-from fedjigsaw.errors import FewerRowsWarning, counted, warn
+from fedjigsaw.errors import DataWarning, counted, warn
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.io.tables import Table
@@ -133,7 +133,7 @@ def summarize(
             f"{table.path} has {counted(len(rows), 'row')} to cluster, fewer than the {n_clusters} "
             f"clusters requested: it sends at most {counted(len(rows), 'center')}. "
             "This is fine for a small site.",
-            FewerRowsWarning,
+            DataWarning,
         )
     schema = None if scaler is None or scaler.encoding is None else scaler.encoding.schema
     warn_of_marks(table.path, rows, table.columns, schema)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw._steps import tell_step
+from fedjigsaw._steps import listener
 from fedjigsaw._typing import Floats, Ints
 from fedjigsaw.kernels.compiled import kmeans as kernels
 from fedjigsaw.kernels.compiled import side_by_side
@@ -118,7 +118,7 @@ def _many(client: Client, max_iter: int, tol: float, n_threads: int) -> Ints:
 
     best, best_labels = -1.0, np.zeros(w.shape, np.int64)
     for n_done, (explained, labels) in enumerate(side_by_side(search, list(states), n_threads), 1):
-        tell_step(n_done, len(states))
+        listener.get()(n_done, len(states))
         if explained > best:
             best, best_labels = explained, labels
     return best_labels.ravel()[:n]
