@@ -41,7 +41,7 @@ test-long: $(VENV)/.dev $(VENV)/.docs
 
 # What needs neither commands nor whole rounds: algorithms, privacy and the reading of tables.
 QUICK := -q -m "not slow and not long and not ($(REAL))" --ignore=tests/kernels/device tests/test_*.py \
-  $(foreach part,columns contracts io kernels methods number privacy robust,tests/$(part))
+  $(foreach part,columns contracts io kernels methods number privacy records robust,tests/$(part))
 
 quick: kernels
 	$(BIN)/python -m pytest -n 2 $(QUICK)

@@ -13,8 +13,8 @@ from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.site import Site
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.sites.journal import Journal
-from fedjigsaw.sites.policy import Policy
+from fedjigsaw.records.journal import Journal
+from fedjigsaw.records.policy import Policy
 
 NAMES = ("bern", "lyon", "oslo")
 OFF = Guard(min_cluster_size=1)

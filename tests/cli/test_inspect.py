@@ -12,7 +12,7 @@ from fedjigsaw.columns.schema import Column, Schema
 from fedjigsaw.errors import FedJigsawError, MessageError
 from fedjigsaw.io import formats
 from fedjigsaw.io.schemas import schema_to_toml
-from fedjigsaw.sites.journal import Journal
+from fedjigsaw.records.journal import Journal
 
 
 def test_very_many_centers_do_not_fill_the_memory_as_json(run, tmp_path):

@@ -8,9 +8,9 @@ from builders import write_table
 from fedjigsaw.cli import _shared
 from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
 from fedjigsaw.privacy.dp import multiplier_for
-from fedjigsaw.sites.fingerprints import fingerprint
-from fedjigsaw.sites.journal import Journal
-from fedjigsaw.sites.ledger import LEDGER, Ledger
+from fedjigsaw.records.fingerprints import fingerprint
+from fedjigsaw.records.journal import Journal
+from fedjigsaw.records.ledger import LEDGER, Ledger
 
 DELTA = 1e-6
 

@@ -10,7 +10,7 @@ import pytest
 from fedjigsaw.errors import DataError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, NoisyStats, SummaryFile
-from fedjigsaw.sites.ledger import LEDGER, Ledger
+from fedjigsaw.records.ledger import LEDGER, Ledger
 
 SCHEMA = """
 format = 1

@@ -11,7 +11,7 @@ from builders import write_table
 from fedjigsaw.errors import BudgetError, DataError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, NoisyStats, SummaryFile
-from fedjigsaw.sites.ledger import LEDGER, Ledger
+from fedjigsaw.records.ledger import LEDGER, Ledger
 
 PRIVATE = "--epsilon 2 --bounds columns.json"
 

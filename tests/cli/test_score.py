@@ -10,7 +10,7 @@ from builders import write_table
 from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import Score
-from fedjigsaw.sites.ledger import LEDGER
+from fedjigsaw.records.ledger import LEDGER
 
 
 @pytest.fixture

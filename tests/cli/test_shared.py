@@ -17,7 +17,7 @@ from fedjigsaw.cli._shared import (
     split_names,
 )
 from fedjigsaw.errors import DataError, UncertainNumberWarning, warn
-from fedjigsaw.sites.ledger import Ledger
+from fedjigsaw.records.ledger import Ledger
 
 
 @pytest.mark.parametrize(

@@ -111,7 +111,7 @@ def test_the_runs_that_are_shown_exist(file, found):
 
 def test_alerts_ask_for_metrics_that_exist(clinic):
     from fedjigsaw.flower import metrics
-    from fedjigsaw.sites.policy import Policy
+    from fedjigsaw.records.policy import Policy
 
     parts = (
         metrics.ServerNumbers(clinic / "server"),

@@ -12,7 +12,7 @@ PAGE = page("docs/operations.md")
 
 def test_every_metric_is_listed_and_no_other(clinic):
     from fedjigsaw.flower import metrics
-    from fedjigsaw.sites.policy import Policy
+    from fedjigsaw.records.policy import Policy
 
     parts = (
         metrics.ServerNumbers(clinic / "server"),

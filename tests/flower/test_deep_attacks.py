@@ -23,7 +23,7 @@ from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.messages import IMAGE_SIZE, Broadcast, Model
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.sites.policy import RefusedError
+from fedjigsaw.records.policy import RefusedError
 from flower_doubles import LocalGrid
 from pages_as_code import blocks, page, section
 

@@ -25,7 +25,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
-from fedjigsaw.sites.policy import Policy, RefusedError
+from fedjigsaw.records.policy import Policy, RefusedError
 from flower_doubles import GROUPS, NAMES, engine_of, grid_of, patients, records_of, site_app
 
 

@@ -13,8 +13,8 @@ parser = pytest.importorskip("prometheus_client.parser")
 
 from fedjigsaw.flower import metrics  # noqa: E402
 from fedjigsaw.flower.processes import free_port  # noqa: E402
-from fedjigsaw.sites.journal import Journal  # noqa: E402
-from fedjigsaw.sites.policy import Policy  # noqa: E402
+from fedjigsaw.records.journal import Journal  # noqa: E402
+from fedjigsaw.records.policy import Policy  # noqa: E402
 
 
 def get(port, path, **headers):
@@ -74,7 +74,7 @@ class TestSite:
 
     def test_epsilon_that_is_left(self, site):
         pytest.importorskip("opendp")
-        from fedjigsaw.sites.ledger import LEDGER, Ledger
+        from fedjigsaw.records.ledger import LEDGER, Ledger
 
         Ledger(site.home / LEDGER).set_limit(2.0, 1e-6)
         found = values(metrics.as_prometheus(numbers_of(site).read()).decode())

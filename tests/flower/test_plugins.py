@@ -9,7 +9,7 @@ from fedjigsaw.errors import ExtraError, ParameterError, QuorumError
 from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_policy
 from fedjigsaw.methods import make
-from fedjigsaw.sites.policy import Policy
+from fedjigsaw.records.policy import Policy
 from flower_doubles import NAMES, OFF, LocalGrid, engine_of, site_app
 from plugin_packages import WARD, install
 

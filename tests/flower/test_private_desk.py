@@ -22,10 +22,10 @@ from fedjigsaw.io.readers import READERS
 from fedjigsaw.messages import Broadcast, Model
 from fedjigsaw.methods import build
 from fedjigsaw.privacy.dp import multiplier_for
+from fedjigsaw.records.journal import Journal
+from fedjigsaw.records.ledger import LEDGER, Ledger
+from fedjigsaw.records.policy import RefusedError
 from fedjigsaw.sites.charge import Charge
-from fedjigsaw.sites.journal import Journal
-from fedjigsaw.sites.ledger import LEDGER, Ledger
-from fedjigsaw.sites.policy import RefusedError
 from flower_doubles import NAMES, LocalGrid, engine_of
 
 GROUPS = np.array([[25.0, 1.0], [45.0, 6.0], [80.0, 3.0]])

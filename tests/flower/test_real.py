@@ -31,9 +31,9 @@ from fedjigsaw.flower.patches import build_app
 from fedjigsaw.flower.processes import environment, free_port
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.records.journal import Journal
+from fedjigsaw.records.ledger import LEDGER, Ledger
 from fedjigsaw.sites.aggregate import with_reports
-from fedjigsaw.sites.journal import Journal
-from fedjigsaw.sites.ledger import LEDGER, Ledger
 from flower_clinic import (
     BACKEND,
     NAMES,

@@ -20,7 +20,7 @@ from fedjigsaw.flower.rounds import federate
 from fedjigsaw.flower.site import load_site
 from fedjigsaw.io._codec import digest
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.sites.journal import Journal
+from fedjigsaw.records.journal import Journal
 from flower_doubles import LocalGrid, context, engine_of, records_of
 
 NAMES = ("bern", "lyon")

@@ -11,7 +11,7 @@ from fedjigsaw import cli, sites
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
-from fedjigsaw.sites.journal import Journal
+from fedjigsaw.records.journal import Journal
 from flower_clinic import BACKEND, NAMES, Clinic, make_shards
 
 pytestmark = [pytest.mark.federation, pytest.mark.slow, pytest.mark.long]

@@ -19,7 +19,7 @@ from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
-from fedjigsaw.sites.policy import OwnScalerError, Policy, PrivateError, RefusedError
+from fedjigsaw.records.policy import OwnScalerError, Policy, PrivateError, RefusedError
 from flower_doubles import GROUPS, patients, records_of
 
 COLUMNS = ("age", "dose")

@@ -16,7 +16,7 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.summaries import CellsError, Expected
-from fedjigsaw.sites.regions import check_answer
+from fedjigsaw.sites.admission import check_answer
 
 K, N_SITES = 15, 10
 

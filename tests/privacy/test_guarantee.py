@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedjigsaw import Privacy
 from fedjigsaw.errors import ParameterError
-from fedjigsaw.sites.budget import in_words
+from fedjigsaw.records.budget import in_words
 
 
 def test_defaults_and_words():

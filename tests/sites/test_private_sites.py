@@ -21,8 +21,8 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import NoisyStats
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.dp import multiplier_for
+from fedjigsaw.records.ledger import Ledger
 from fedjigsaw.report.privacy import rows_in_words
-from fedjigsaw.sites.ledger import Ledger
 
 PLACES = np.array([[20.0, 1.0], [80.0, 2.0], [50.0, 9.0]])
 PUBLIC = {

@@ -10,10 +10,10 @@ from fedjigsaw import Privacy, sites
 from fedjigsaw.errors import MessageError, ParameterError, QuorumError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import encode
+from fedjigsaw.io.regions import HEAD, is_merged, region_of, unpacked
 from fedjigsaw.io.tables import from_array
 from fedjigsaw.privacy.guard import Guard
 from fedjigsaw.report.trust import strange_sites
-from fedjigsaw.sites.regions import HEAD, is_merged, region_of, unpacked
 
 K, BOUNDS = 3, (-20.0, 60.0)
 

@@ -9,7 +9,7 @@ import typer
 from fedjigsaw.cli._config import PANEL
 from fedjigsaw.cli._shared import choice, err, out, say
 from fedjigsaw.errors import FederationError, FedJigsawError, ParameterError
-from fedjigsaw.sites.signals import stopped_by_signals
+from fedjigsaw.records.signals import stopped_by_signals
 
 LogFormat = Annotated[
     str,

@@ -20,9 +20,9 @@ from fedjigsaw.io.schemas import load_schema
 from fedjigsaw.io.tables import Names, Table, open_table
 from fedjigsaw.messages import OWN, SHARED
 from fedjigsaw.privacy.dp import ROW, SITE, Privacy
+from fedjigsaw.records.budget import DEFAULT_DELTA
+from fedjigsaw.records.ledger import LEDGER
 from fedjigsaw.sites import Charge
-from fedjigsaw.sites.budget import DEFAULT_DELTA
-from fedjigsaw.sites.ledger import LEDGER
 
 Data = Annotated[
     Path,

@@ -310,7 +310,7 @@ def check_outputs(
 def _check_outputs(
     paths: Sequence[Path | None], *, force: bool, inputs: Sequence[Path | None], hint: str
 ) -> None:
-    from fedjigsaw.sites.journal import is_journal  # lazy: help needs no NumPy
+    from fedjigsaw.records.journal import is_journal  # lazy: help needs no NumPy
 
     given = [path.resolve() for path in paths if path is not None]
     if twice := [path for path in given if given.count(path) > 1]:

@@ -27,7 +27,7 @@ from fedjigsaw.cli._shared import (
 from fedjigsaw.errors import DivergedError, ParameterError
 from fedjigsaw.parameters import real
 from fedjigsaw.partition import SPLITS
-from fedjigsaw.sites.signals import exit_code, stopped_by_signals
+from fedjigsaw.records.signals import exit_code, stopped_by_signals
 
 if TYPE_CHECKING:
     from fedjigsaw.deep.checkpoint import Checkpoint

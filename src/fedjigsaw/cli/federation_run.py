@@ -55,6 +55,7 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile, SummaryFile
 from fedjigsaw.messages import OWN, SHARED
 from fedjigsaw.methods import DEFAULT, data_kind
+from fedjigsaw.records.signals import exit_code, stopped_by_signals
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
 from fedjigsaw.report.trust import (
@@ -66,7 +67,6 @@ from fedjigsaw.report.trust import (
     strange_sites,
 )
 from fedjigsaw.sites.keeping import Kept
-from fedjigsaw.sites.signals import exit_code, stopped_by_signals
 
 MAX_ROUNDS_SHOWN = 12
 RunCells = Annotated[

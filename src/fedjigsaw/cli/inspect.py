@@ -14,9 +14,9 @@ from fedjigsaw.errors import MessageError, counted, quote_names
 from fedjigsaw.io import formats
 from fedjigsaw.io.regular import ending
 from fedjigsaw.io.schemas import load_schema
+from fedjigsaw.records.journal import is_journal
 from fedjigsaw.report.inspection import MAX_SHOWN, describe
 from fedjigsaw.report.values import file_values, shown_bytes
-from fedjigsaw.sites.journal import is_journal
 
 MAX_JSON = 8 * 2**20  # bytes of numbers; as JSON they need more than a hundred times the memory
 

@@ -9,8 +9,8 @@ from rich.table import Table
 
 from fedjigsaw.cli._shared import escape, out, print_json
 from fedjigsaw.errors import MessageError
-from fedjigsaw.sites.journal import last_hash, read
-from fedjigsaw.sites.ledger import LIMIT, RELEASED, SPENT
+from fedjigsaw.records.journal import last_hash, read
+from fedjigsaw.records.ledger import LIMIT, RELEASED, SPENT
 
 MAX_TEXT = 300
 

@@ -7,9 +7,9 @@ import typer
 from rich.table import Table
 
 from fedjigsaw.cli._shared import JsonFlag, escape, out, print_json
-from fedjigsaw.sites.journal import JOURNAL
-from fedjigsaw.sites.policy import POLICY
-from fedjigsaw.sites.policy_text import describe
+from fedjigsaw.records.journal import JOURNAL
+from fedjigsaw.records.policy import POLICY
+from fedjigsaw.records.policy_text import describe
 
 AcceptPolicyFlag = Annotated[
     bool,

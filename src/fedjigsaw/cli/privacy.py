@@ -12,10 +12,10 @@ from rich.table import Table
 from fedjigsaw.cli._shared import CLUSTERS, JsonFlag, escape, out, print_json, warnings_shown
 from fedjigsaw.errors import DataError, counted
 from fedjigsaw.privacy.dp import Privacy, factor_of
-from fedjigsaw.sites.budget import DEFAULT_DELTA, Account, Release, in_words, round_down
-from fedjigsaw.sites.fingerprints import fingerprint
-from fedjigsaw.sites.journal import JOURNAL, Journal, is_journal
-from fedjigsaw.sites.ledger import LEDGER, Ledger, default_path
+from fedjigsaw.records.budget import DEFAULT_DELTA, Account, Release, in_words, round_down
+from fedjigsaw.records.fingerprints import fingerprint
+from fedjigsaw.records.journal import JOURNAL, Journal, is_journal
+from fedjigsaw.records.ledger import LEDGER, Ledger, default_path
 
 app = typer.Typer(
     help="Show or limit what the releases of a site's data give away together.",

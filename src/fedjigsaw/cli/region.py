@@ -11,10 +11,10 @@ from fedjigsaw.errors import ParameterError, counted
 from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.regions import is_merged, sites_of
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.privacy import privacy_values
 from fedjigsaw.report.trust import describe_sites, reports_of
-from fedjigsaw.sites.regions import is_merged, sites_of
 
 REGION = "Regions"
 

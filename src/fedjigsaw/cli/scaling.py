@@ -47,10 +47,10 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.bounds import read_bounds
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.schemas import load_schema
+from fedjigsaw.records.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.statistics import describe_statistics
 from fedjigsaw.report.values import scaler_values
-from fedjigsaw.sites.ledger import default_path
 from fedjigsaw.sites.moments import Verdict
 
 app = typer.Typer()

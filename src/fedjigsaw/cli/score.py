@@ -45,8 +45,8 @@ from fedjigsaw.io import formats
 from fedjigsaw.io.contents import describe_rows
 from fedjigsaw.io.formats import ModelFile, Score
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.records.ledger import default_path
 from fedjigsaw.report.profiles import ClusterProfile, describe_clusters
-from fedjigsaw.sites.ledger import default_path
 from fedjigsaw.sites.profiles import check_profile
 
 app = typer.Typer()

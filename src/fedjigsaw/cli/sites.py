@@ -77,6 +77,7 @@ from fedjigsaw.messages import COUNTS
 from fedjigsaw.methods import DEFAULT
 from fedjigsaw.number.cells import sends_cells
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.records.ledger import default_path
 from fedjigsaw.report.inspection import MAX_SHOWN
 from fedjigsaw.report.number import describe_number, number_values
 from fedjigsaw.report.privacy import privacy_values, rows_in_words
@@ -89,7 +90,6 @@ from fedjigsaw.report.trust import (
     reports_of,
     strange_sites,
 )
-from fedjigsaw.sites.ledger import default_path
 
 app = typer.Typer()
 

@@ -24,8 +24,8 @@ from fedjigsaw.deep.state import State
 from fedjigsaw.deep.trainer import GPU_FEATURE_BATCH
 from fedjigsaw.errors import DataError
 from fedjigsaw.io.rows import append_row, read_rows, write_rows
+from fedjigsaw.records.signals import ignoring_signals
 from fedjigsaw.report.provenance import provenance
-from fedjigsaw.sites.signals import ignoring_signals
 
 NMI_IMAGES = 10_000  # enough to follow a run
 

@@ -19,7 +19,7 @@ from fedjigsaw.errors import DataError, MessageError, ParameterError, counted, i
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.messages import Broadcast
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.sites.fingerprints import fingerprint
+from fedjigsaw.records.fingerprints import fingerprint
 from fedjigsaw.validation import check_name
 
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from fedjigsaw.errors import quote_names, shorten
 from fedjigsaw.io.formats import SummaryFile
+from fedjigsaw.io.regions import unpacked
 from fedjigsaw.messages import IMAGE_SIZE, LEFT_OUT, NOISE, REGION
 from fedjigsaw.sites.compatibility import shared_bounds
-from fedjigsaw.sites.regions import unpacked
 
 Kind = tuple[Any, ...]
 Reasons = list[tuple[str, str]]  # the name of a site, and why its answer cannot be used

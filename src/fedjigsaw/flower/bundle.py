@@ -20,7 +20,7 @@ from fedjigsaw.flower.jobs import job_folder
 from fedjigsaw.flower.processes import FOLDER, OPTIONS, log_to
 from fedjigsaw.flower.site import TimeLimitedSite, load_site
 from fedjigsaw.io import formats
-from fedjigsaw.sites.policy import RefusedError
+from fedjigsaw.records.policy import RefusedError
 
 LAST_SENT = "last.summary"  # in a site's folder: the last summary that left it
 PROJECT = """\

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from fedjigsaw.errors import DataError
 from fedjigsaw.flower.folders import CONTACT
 from fedjigsaw.io.regular import open_regular
-from fedjigsaw.sites.journal import JOURNAL
+from fedjigsaw.records.journal import JOURNAL
 
 CONTACT_SECONDS = 30.0  # a site without an answer of its server for so long is not connected
 Answered = Callable[[int, Mapping[str, str]], object]

@@ -12,9 +12,9 @@ from fedjigsaw.errors import FedJigsawError
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import ModelFile
 from fedjigsaw.messages import Broadcast, Model
-from fedjigsaw.sites.journal import Record
-from fedjigsaw.sites.policy import RefusedError
-from fedjigsaw.sites.regions import aggregate_round
+from fedjigsaw.records.journal import Record
+from fedjigsaw.records.policy import RefusedError
+from fedjigsaw.sites.admission import aggregate_round
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question

@@ -33,13 +33,13 @@ from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import build
 from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.privacy.guard import Guard, Memory, RememberingGuard
+from fedjigsaw.records.fingerprints import fingerprint
+from fedjigsaw.records.journal import Record
+from fedjigsaw.records.ledger import LEDGER, Ledger, default_path
+from fedjigsaw.records.locks import locked
+from fedjigsaw.records.policy import ANY, DERIVED, Policy, RefusedError
 from fedjigsaw.sites.charge import Charge, Charges, Spend
-from fedjigsaw.sites.fingerprints import fingerprint
-from fedjigsaw.sites.journal import Record
 from fedjigsaw.sites.keeping import question_params
-from fedjigsaw.sites.ledger import LEDGER, Ledger, default_path
-from fedjigsaw.sites.locks import locked
-from fedjigsaw.sites.policy import ANY, DERIVED, Policy, RefusedError
 
 if TYPE_CHECKING:
     from fedjigsaw.flower.records import Question

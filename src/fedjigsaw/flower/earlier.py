@@ -15,11 +15,11 @@ from fedjigsaw.flower.folders import GROUPS, JOURNAL_LOCK
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
 from fedjigsaw.messages import CELL_NOISE, CELLS, LEFT_OUT, NOISE, QUANTIZATION
+from fedjigsaw.records.journal import JOURNAL, FullError, Journal, Record
+from fedjigsaw.records.ledger import LEDGER, Ledger
+from fedjigsaw.records.locks import locked
+from fedjigsaw.records.policy import ChangedDataError, Policy, RefusedError
 from fedjigsaw.sites.compatibility import reorder
-from fedjigsaw.sites.journal import JOURNAL, FullError, Journal, Record
-from fedjigsaw.sites.ledger import LEDGER, Ledger
-from fedjigsaw.sites.locks import locked
-from fedjigsaw.sites.policy import ChangedDataError, Policy, RefusedError
 
 HAS_GROUPS = "has_groups"  # in an answer of the journal: there are groups of its data set
 DAY = timedelta(hours=24)

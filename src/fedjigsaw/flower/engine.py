@@ -17,12 +17,13 @@ from fedjigsaw.flower import patches, records
 from fedjigsaw.flower.agreement import agreeing
 from fedjigsaw.flower.records import Question, Shown
 from fedjigsaw.io.formats import SummaryFile
+from fedjigsaw.io.regions import is_region
 from fedjigsaw.messages import MAX_TIMEOUT, Broadcast, Failure
 from fedjigsaw.methods import METHODS, is_known
 from fedjigsaw.parameters import real
+from fedjigsaw.sites.admission import check_answer
 from fedjigsaw.sites.compatibility import reorder
 from fedjigsaw.sites.keeping import question_params
-from fedjigsaw.sites.regions import check_answer, is_region
 
 logger = logging.getLogger(__name__)
 

@@ -42,10 +42,10 @@ from fedjigsaw.flower.certificates import (
 from fedjigsaw.io._codec import FORMAT
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.regular import read_regular
-from fedjigsaw.sites.journal import JOURNAL
-from fedjigsaw.sites.ledger import LEDGER
-from fedjigsaw.sites.policy import POLICY
-from fedjigsaw.sites.policy_text import default_text
+from fedjigsaw.records.journal import JOURNAL
+from fedjigsaw.records.ledger import LEDGER
+from fedjigsaw.records.policy import POLICY
+from fedjigsaw.records.policy_text import default_text
 
 SITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 HOST_NAME = re.compile(r"(?!-)(?!.{254})[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63})*(?<!-)")

@@ -35,7 +35,7 @@ from fedjigsaw.io.rows import append_row, read_rows
 from fedjigsaw.messages import MAX_TIMEOUT, OWN, SHARED
 from fedjigsaw.methods import build
 from fedjigsaw.parameters import integer, one_of, real
-from fedjigsaw.sites.signals import ignoring_signals
+from fedjigsaw.records.signals import ignoring_signals
 from fedjigsaw.validation import MAX_COUNT
 
 logger = logging.getLogger(__name__)

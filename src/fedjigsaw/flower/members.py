@@ -39,7 +39,7 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.io.atomic import write_json
 from fedjigsaw.io.regular import read_regular
-from fedjigsaw.sites.locks import locked
+from fedjigsaw.records.locks import locked
 
 # in the server's folder
 FORMER = "former.json"  # keys that are no longer accepted

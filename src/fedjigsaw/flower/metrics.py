@@ -18,8 +18,8 @@ from fedjigsaw.errors import ExtraError, FederationError, FedJigsawError, requir
 from fedjigsaw.flower.certificates import authority_ends, days_until, ends
 from fedjigsaw.flower.counts import JournalCounts, RunCounts, is_connected
 from fedjigsaw.flower.folders import CA, CERTIFICATE, RUNNING
-from fedjigsaw.sites.ledger import LEDGER, Ledger
-from fedjigsaw.sites.policy import Policy
+from fedjigsaw.records.ledger import LEDGER, Ledger
+from fedjigsaw.records.policy import Policy
 
 LOOPBACK = "127.0.0.1"
 STATUS_SECONDS = 5.0  # how long an answer of the server about its sites is used again

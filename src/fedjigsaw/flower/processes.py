@@ -21,7 +21,7 @@ from fedjigsaw.flower.certificates import HAS_EXPIRED, NOT_YET_VALID
 from fedjigsaw.flower.folders import FLOWER, FLOWER_LOG, PART_LOCK
 from fedjigsaw.flower.logs import for_owner
 from fedjigsaw.flower.logs import log_to as log_to
-from fedjigsaw.sites.locks import locked_folder
+from fedjigsaw.records.locks import locked_folder
 
 GRACE_SECONDS = 6.0
 # exit codes of a site's process that the server refused

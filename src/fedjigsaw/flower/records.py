@@ -34,8 +34,8 @@ from fedjigsaw.io.formats import MAX_BYTES, ModelFile, SummaryFile
 from fedjigsaw.messages import CELLS, MAX_TIMEOUT, Broadcast, Model
 from fedjigsaw.parameters import real
 from fedjigsaw.privacy.summaries import CellsError
-from fedjigsaw.sites.journal import FullError
-from fedjigsaw.sites.policy import (
+from fedjigsaw.records.journal import FullError
+from fedjigsaw.records.policy import (
     ChangedDataError,
     NoLabelsError,
     OwnScalerError,

@@ -37,7 +37,7 @@ from fedjigsaw.flower.folders import (
 )
 from fedjigsaw.flower.members import changing, is_folder_of
 from fedjigsaw.io.atomic import write_whole
-from fedjigsaw.sites.locks import locked_folder
+from fedjigsaw.records.locks import locked_folder
 
 NO_AUTHORITY = (
     "If it is kept elsewhere, give its folder with --authority. If it is lost, --new-authority "

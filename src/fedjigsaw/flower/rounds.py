@@ -8,10 +8,11 @@ from fedjigsaw.engine import run_rounds, warn_of_fewer_clusters
 from fedjigsaw.flower.engine import FlowerEngine
 from fedjigsaw.flower.progress import Progress
 from fedjigsaw.io.formats import ModelFile
+from fedjigsaw.io.regions import clients_of, n_rows_of, unpacked
 from fedjigsaw.messages import Model, Round, Transcript
 from fedjigsaw.random import resolve_seed
+from fedjigsaw.sites.admission import aggregate_round
 from fedjigsaw.sites.aggregate import weakest, with_reports, within_bounds
-from fedjigsaw.sites.regions import aggregate_round, clients_of, n_rows_of, unpacked
 from fedjigsaw.validation import MAX_COUNT
 
 

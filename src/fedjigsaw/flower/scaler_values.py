@@ -9,7 +9,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.errors import MessageError, ParameterError
 from fedjigsaw.io import formats
-from fedjigsaw.sites.policy import RefusedError
+from fedjigsaw.records.policy import RefusedError
 
 LARGEST = 1e40  # numbers of a scaler that a site takes from a server; the least is 1 / LARGEST
 

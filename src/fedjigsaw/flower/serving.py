@@ -36,7 +36,7 @@ from fedjigsaw.flower.folders import (
 from fedjigsaw.flower.logs import Style
 from fedjigsaw.flower.members import read_revoked
 from fedjigsaw.flower.metrics import ServerNumbers, SiteNumbers, serving_metrics
-from fedjigsaw.sites.policy import Policy
+from fedjigsaw.records.policy import Policy
 
 Show = Callable[[str], object]
 EXPIRED_SECONDS = 60.0  # how often a site looks whether a certificate that has ended was renewed

@@ -34,9 +34,9 @@ from fedjigsaw.messages import Broadcast
 from fedjigsaw.methods import CLUSTERERS, METHODS, find, is_known, other_names
 from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.privacy.guard import Guard
+from fedjigsaw.records.fingerprints import fingerprint
+from fedjigsaw.records.policy import OwnScalerError, Policy, PolicyError, PrivateError
 from fedjigsaw.sites import Spend
-from fedjigsaw.sites.fingerprints import fingerprint
-from fedjigsaw.sites.policy import OwnScalerError, Policy, PolicyError, PrivateError
 from fedjigsaw.validation import check_name
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from fedjigsaw.number.shapes import label_rows
 from fedjigsaw.privacy.guard import Guard, Memory, refine, settle
 from fedjigsaw.privacy.rounding import Moments, exact_moments, rounded_moments
 from fedjigsaw.random import stream
+from fedjigsaw.records.policy import ANY, NONE, NoLabelsError, OwnScalerError, RefusedError
 from fedjigsaw.sites.charge import Spend
 from fedjigsaw.sites.labels import WRITERS, write_labels
-from fedjigsaw.sites.policy import ANY, NONE, NoLabelsError, OwnScalerError, RefusedError
 from fedjigsaw.threads import one_thread
 
 if TYPE_CHECKING:

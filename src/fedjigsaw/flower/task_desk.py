@@ -11,9 +11,9 @@ from fedjigsaw.flower.desk import Desk, hash_of
 from fedjigsaw.flower.earlier import DAY, Earlier, journaled
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import Score
+from fedjigsaw.records.journal import Record
+from fedjigsaw.records.policy import PrivateError
 from fedjigsaw.sites.charge import Spend
-from fedjigsaw.sites.journal import Record
-from fedjigsaw.sites.policy import PrivateError
 
 T = TypeVar("T", Stats, Score)
 # computes an answer: given the answers of before, and what to call before exact numbers are made

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fedjigsaw.errors import counted
+from fedjigsaw.io.regions import is_region, own_tensors, region_of
 from fedjigsaw.messages import Summary
-from fedjigsaw.sites.regions import is_region, own_tensors, region_of
 
 
 def without_region(summary: Summary) -> Summary:

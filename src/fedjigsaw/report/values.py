@@ -9,6 +9,7 @@ from fedjigsaw._typing import Floats
 from fedjigsaw.columns.profiles import Profile
 from fedjigsaw.columns.scaling import Scaler, Stats
 from fedjigsaw.io.formats import Content, ModelFile, NoisyStats, Score, SummaryFile
+from fedjigsaw.io.regions import is_region, region_of
 from fedjigsaw.kernels.indices import SKEWED
 from fedjigsaw.messages import SHAPE_CLUSTERS, Model, Summary, Tensors
 from fedjigsaw.methods._support import k_curve_of, knows_no_counts, support_of
@@ -19,7 +20,6 @@ from fedjigsaw.report.preparation import known_moments
 from fedjigsaw.report.privacy import privacy_values
 from fedjigsaw.report.regions import without_region
 from fedjigsaw.report.trust import lone_values, reports_of, strange_sites
-from fedjigsaw.sites.regions import is_region, region_of
 
 Values = dict[str, Any]
 INFERRED = "What could be inferred"

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedjigsaw import engine
+from fedjigsaw.engine import FederatedMethod
 from fedjigsaw.errors import (
     ExtraError,
     FedJigsawError,
@@ -20,7 +22,14 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.io import formats
 from fedjigsaw.io.formats import SummaryFile
-from fedjigsaw.messages import Broadcast
+from fedjigsaw.io.regions import (
+    check_once,
+    is_region,
+    own_model,
+    region_of,
+    unpacked,
+)
+from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods import check_liars, find_for_rows, is_known, make
 from fedjigsaw.parameters import integer
 from fedjigsaw.sites.compatibility import (
@@ -32,14 +41,6 @@ from fedjigsaw.sites.compatibility import (
     check_one_round,
     scaler_name,
     shared_bounds,
-)
-from fedjigsaw.sites.regions import (
-    aggregate_round,
-    check_answer,
-    check_once,
-    is_region,
-    region_of,
-    unpacked,
 )
 
 if TYPE_CHECKING:
@@ -258,3 +259,22 @@ def _terms(file: SummaryFile) -> str:
         ],
         sort_keys=True,
     )
+
+
+def aggregate_round(
+    method: FederatedMethod, summaries: Sequence[Summary], broadcast: Broadcast
+) -> Model:
+    """Run the server's half of a round on summaries that may be those of regions.
+
+    Regions are taken apart into their sites. The model of a region that is alone, and that merged
+    the summaries of its sites, is the one that it made of them.
+    """
+    members = unpacked(summaries)
+    made = own_model(members, method.method, method.configuration())
+    return engine.aggregate_round(method, members, broadcast) if made is None else made
+
+
+def check_answer(method: FederatedMethod, summary: Summary, broadcast: Broadcast) -> None:
+    """Check a summary of a client that is not trusted; of a region, those of its sites."""
+    for answer in unpacked([summary]):
+        method.check_answer(answer, broadcast)

@@ -13,20 +13,13 @@ from fedjigsaw.columns.scaling import Scaler
 from fedjigsaw.engine import warn_of_fewer_clusters
 from fedjigsaw.errors import MessageError, SiteWarning, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.regions import clients_of, n_rows_of, own_model, sites_of, unpacked
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.privacy.dp import ROW, SITE, Privacy
 from fedjigsaw.privacy.summaries import has_cells
-from fedjigsaw.sites.admission import Admission, Loaded, server_method
+from fedjigsaw.sites.admission import Admission, Loaded, aggregate_round, server_method
 from fedjigsaw.sites.compatibility import reorder, rows_in_common, warn_of_copies
 from fedjigsaw.sites.preparation import scale_bounds
-from fedjigsaw.sites.regions import (
-    aggregate_round,
-    clients_of,
-    n_rows_of,
-    own_model,
-    sites_of,
-    unpacked,
-)
 from fedjigsaw.threads import one_thread
 
 if TYPE_CHECKING:

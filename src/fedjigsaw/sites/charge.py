@@ -9,9 +9,9 @@ from typing import Protocol, Self
 
 from fedjigsaw.io.regular import stem
 from fedjigsaw.privacy.dp import Privacy
-from fedjigsaw.sites.budget import Account, in_words, round_down
-from fedjigsaw.sites.fingerprints import fingerprint
-from fedjigsaw.sites.ledger import Ledger, default_path
+from fedjigsaw.records.budget import Account, in_words, round_down
+from fedjigsaw.records.fingerprints import fingerprint
+from fedjigsaw.records.ledger import Ledger, default_path
 
 
 class Spend(Protocol):

@@ -14,10 +14,10 @@ import numpy as np
 from fedjigsaw._typing import Floats
 from fedjigsaw.errors import MessageError, ParameterError, SiteWarning, quote_names, warn
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.regions import each_summary
 from fedjigsaw.messages import QUANTIZATION, SHARED, Summary
 from fedjigsaw.methods import find, is_known
 from fedjigsaw.sites.preparation import bounds_in_order
-from fedjigsaw.sites.regions import each_summary
 from fedjigsaw.validation import repeated
 
 if TYPE_CHECKING:

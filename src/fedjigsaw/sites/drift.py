@@ -36,8 +36,8 @@ from fedjigsaw.kernels.matching import pairwise_distances
 from fedjigsaw.messages import Broadcast, Model, Summary
 from fedjigsaw.methods import find_for_rows
 from fedjigsaw.robust.influence import site_reports
+from fedjigsaw.sites.admission import aggregate_round
 from fedjigsaw.sites.compatibility import check_one_round, reorder, scaler_name
-from fedjigsaw.sites.regions import aggregate_round
 from fedjigsaw.sites.succession import Places, Succession, places_of, relate
 
 if TYPE_CHECKING:

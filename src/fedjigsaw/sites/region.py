@@ -19,11 +19,11 @@ from typing import Any
 
 from fedjigsaw.errors import ParameterError, invalid
 from fedjigsaw.io.formats import ModelFile, SummaryFile
+from fedjigsaw.io.regions import pack_as_they_are, pack_merged
 from fedjigsaw.messages import COUNTS, Summary
 from fedjigsaw.parameters import integer
 from fedjigsaw.sites.admission import Loaded
 from fedjigsaw.sites.aggregate import Together, solve_together
-from fedjigsaw.sites.regions import pack_as_they_are, pack_merged
 from fedjigsaw.validation import check_name
 
 CENTERS_PER_CLUSTER = 4  # that a region sends: with one, it would lose up to a percent

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from fedjigsaw.columns.scaling import Stats
 from fedjigsaw.errors import counted
 from fedjigsaw.io.formats import ModelFile, NoisyStats, Profile, Score, SummaryFile
+from fedjigsaw.io.regions import sites_of
 from fedjigsaw.privacy.dp import Privacy
 from fedjigsaw.report.page.run import GivenFile, Run
 from fedjigsaw.report.page.view import Absent, Table
 from fedjigsaw.report.page.words import listed, short, size
 from fedjigsaw.report.privacy import privacy_values, promise_of
-from fedjigsaw.sites.regions import sites_of
 
 MAX_FILES = 200
 

@@ -101,7 +101,7 @@ class Policy:
 
     Examples
     --------
-    >>> from fedjigsaw.sites.policy import Policy
+    >>> from fedjigsaw.records.policy import Policy
     >>> strict = Policy(methods=("jigsaw",), least_cluster_size=20)
     >>> strict.rounds, strict.questions_per_day
     (1, 10)

@@ -10,8 +10,8 @@ import time
 import pytest
 
 from fedjigsaw.errors import MessageError
-from fedjigsaw.sites import journal as module
-from fedjigsaw.sites.journal import Journal, is_journal, read
+from fedjigsaw.records import journal as module
+from fedjigsaw.records.journal import Journal, is_journal, read
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_a_full_journal_takes_no_more(journal, monkeypatch):
 WRITER = """
 import sys
 from pathlib import Path
-from fedjigsaw.sites.journal import Journal
+from fedjigsaw.records.journal import Journal
 journal = Journal(Path(sys.argv[1]))
 while True:
     print(journal.add("question", text="x" * 5000)["n"], flush=True)

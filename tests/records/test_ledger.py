@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from fedjigsaw.errors import BudgetError, DataError, MessageError, ParameterError
 from fedjigsaw.privacy.dp import epsilon_of, multiplier_for
-from fedjigsaw.sites.budget import Account, Limit, Release, round_down
-from fedjigsaw.sites.fingerprints import fingerprint
-from fedjigsaw.sites.journal import Journal
-from fedjigsaw.sites.ledger import LEDGER, Ledger, default_path
+from fedjigsaw.records.budget import Account, Limit, Release, round_down
+from fedjigsaw.records.fingerprints import fingerprint
+from fedjigsaw.records.journal import Journal
+from fedjigsaw.records.ledger import LEDGER, Ledger, default_path
 
 pytest.importorskip("opendp")
 DELTA = 1e-6
@@ -288,7 +288,7 @@ import os, signal, sys
 from pathlib import Path
 import numpy as np
 from fedjigsaw.io.atomic import write_whole
-from fedjigsaw.sites.ledger import Ledger
+from fedjigsaw.records.ledger import Ledger
 from fedjigsaw.privacy.dp import Noise
 
 traced = ("<string>", "ledger.py", "journal.py", "_locks.py", "budget.py", "noise.py", "atomic.py")
@@ -355,7 +355,7 @@ import os, sys
 from pathlib import Path
 from fedjigsaw.errors import BudgetError
 from fedjigsaw.privacy.dp import multiplier_for
-from fedjigsaw.sites.ledger import Ledger
+from fedjigsaw.records.ledger import Ledger
 
 ledger = Ledger(Path(sys.argv[1]))
 ledger.set_limit(1.0, 1e-6)
@@ -388,7 +388,7 @@ import resource, sys
 from pathlib import Path
 from fedjigsaw.errors import DataError
 from fedjigsaw.privacy.dp import load_opendp
-from fedjigsaw.sites.ledger import Ledger
+from fedjigsaw.records.ledger import Ledger
 
 load_opendp()  # an older SciPy writes a file when it is loaded
 for word in sys.argv[1:]:

@@ -6,13 +6,13 @@ import threading
 
 import pytest
 
-from fedjigsaw.sites.locks import locked, locked_folder
+from fedjigsaw.records.locks import locked, locked_folder
 
 HOLD = """
 import sys
 import threading
 from pathlib import Path
-from fedjigsaw.sites.locks import locked
+from fedjigsaw.records.locks import locked
 with locked(Path(sys.argv[1])):
     print("locked", flush=True)
     sys.stdin.read()

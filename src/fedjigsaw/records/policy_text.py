@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from fedjigsaw.sites.policy import Policy
+from fedjigsaw.records.policy import Policy
 
 
 def default_text() -> str:

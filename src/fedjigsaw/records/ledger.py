@@ -3,7 +3,7 @@
 A release is written down as spent, and is on the disk, before its noise is drawn. So a process that
 ends between noise and result has spent it. Checking the limit and writing are one step, under a
 lock, so that two processes cannot spend the same rest. The file is a
-:class:`~fedjigsaw.sites.journal.Journal`: one that was changed allows no further release.
+:class:`~fedjigsaw.records.journal.Journal`: one that was changed allows no further release.
 
 Releases belong to the same data if they share a name or a fingerprint, directly or by way of other
 releases, or of a limit that was set with a data file: neither a changed file nor a renamed copy
@@ -29,9 +29,9 @@ from fedjigsaw.errors import (
 )
 from fedjigsaw.parameters import fraction, one_of, real
 from fedjigsaw.privacy.dp import MAX_EPSILON, ROW, SITE, multiplier_for
-from fedjigsaw.sites.budget import DEFAULT_DELTA, Account, Limit, Release, total
-from fedjigsaw.sites.journal import Journal, Record
-from fedjigsaw.sites.locks import locked
+from fedjigsaw.records.budget import DEFAULT_DELTA, Account, Limit, Release, total
+from fedjigsaw.records.journal import Journal, Record
+from fedjigsaw.records.locks import locked
 from fedjigsaw.validation import MAX_NAME_LENGTH
 
 LEDGER = "privacy-ledger.jsonl"
@@ -91,7 +91,7 @@ class Ledger:
     >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from fedjigsaw.privacy.dp import multiplier_for
-    >>> from fedjigsaw.sites.ledger import LEDGER, Ledger
+    >>> from fedjigsaw.records.ledger import LEDGER, Ledger
     >>> with TemporaryDirectory() as folder:
     ...     ledger = Ledger(Path(folder) / LEDGER)
     ...     ledger.set_limit(4.0)

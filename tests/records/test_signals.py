@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from fedjigsaw.sites.signals import exit_code, stopped_by_signals
+from fedjigsaw.records.signals import exit_code, stopped_by_signals
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])

@@ -19,10 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from fedjigsaw import engine
-from fedjigsaw.engine import FederatedMethod
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError, invalid
-from fedjigsaw.messages import N_SITES, REGION, Broadcast, Model, Summary
+from fedjigsaw.messages import N_SITES, REGION, Model, Summary
 from fedjigsaw.parameters import is_integer
 from fedjigsaw.validation import MAX_COUNT, check_name, repeated
 
@@ -194,25 +192,6 @@ def each_summary(summary: Summary, change: Callable[[Summary], Summary]) -> Summ
     head = {"sites": [[name, rows] for name, rows in sorted(region.sites.items())]}
     own = {N_SITES: summary.tensors[N_SITES], HEAD: _text(head)}
     return replace(changed, tensors={**changed.tensors, **own})
-
-
-def aggregate_round(
-    method: FederatedMethod, summaries: Sequence[Summary], broadcast: Broadcast
-) -> Model:
-    """Run the server's half of a round on summaries that may be those of regions.
-
-    Regions are taken apart into their sites. The model of a region that is alone, and that merged
-    the summaries of its sites, is the one that it made of them.
-    """
-    members = unpacked(summaries)
-    made = own_model(members, method.method, method.configuration())
-    return engine.aggregate_round(method, members, broadcast) if made is None else made
-
-
-def check_answer(method: FederatedMethod, summary: Summary, broadcast: Broadcast) -> None:
-    """Check a summary of a client that is not trusted; of a region, those of its sites."""
-    for answer in unpacked([summary]):
-        method.check_answer(answer, broadcast)
 
 
 def own_model(members: Sequence[Summary], method: str, params: Mapping[str, Any]) -> Model | None:

@@ -8,8 +8,8 @@ import pytest
 
 from fedjigsaw.errors import ParameterError
 from fedjigsaw.privacy.guard import Guard
-from fedjigsaw.sites.policy import Policy, RefusedError
-from fedjigsaw.sites.policy_text import default_text, describe
+from fedjigsaw.records.policy import Policy, RefusedError
+from fedjigsaw.records.policy_text import default_text, describe
 
 KNOWN = ("jigsaw", "feca", "kfed", "match", "fuzzy", "deepfeca")
 
