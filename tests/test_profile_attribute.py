@@ -98,8 +98,8 @@ def test_showing_an_estimator_computes_nothing(monkeypatch, people):
 
     frame, clients = people
     fitted = Jigsaw(n_clusters=2, random_state=0).fit(frame, clients=clients)
-    monkeypatch.setattr("fedjigsaw._prediction.profile_frame", asked)
-    monkeypatch.setattr(Jigsaw, "influences", asked)
+    monkeypatch.setattr("fedjigsaw.estimator.profile_frame", asked)
+    monkeypatch.setattr("fedjigsaw.robust.influence.influences", asked)
     assert {"profile_", "sites_", "cluster_centers_"} < set(dir(fitted))
     assert "Jigsaw" in fitted._repr_html_()
 

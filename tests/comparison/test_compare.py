@@ -53,6 +53,7 @@ class TestNumbers:
         found = compare([toy.ClientMeans(1)], toy.X, clients=[0, 0, 0, 0], y=toy.y, seeds=1)
         assert numbers(found, "ClientMeans") == [[1, 0, 0, 0.5]]  # one cluster, as pooled
 
+    @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
     def test_parity_with_scikit_learn(self, grid):
         data, _ = grid
         options = {"n_clients": 4, "alpha": 0.5, "min_size": 30}

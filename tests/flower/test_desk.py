@@ -171,7 +171,7 @@ def test_attack_b_gets_no_row_however_often_it_may_ask(start, rows):
 def test_attack_b_works_without_a_guard(start, rows):
     more = [ask(k=k, n_init=n) for k in range(2, 12) for n in range(1, 7)]
     claimed = rows_of_many_runs(start(OPEN + "least_cluster_size = 1"), more)
-    assert n_recovered(claimed, rows) >= 5
+    assert n_recovered(claimed, rows) > len(claimed) / 2  # most of what it claims are rows
 
 
 # --------------------------------------------------------------------------------- same question

@@ -215,7 +215,7 @@ def test_large_requests_wait_for_one_another_and_small_ones_do_not():
         await asyncio.sleep(0.05)
         first = list(log)
         go.set()
-        await asyncio.ask(*tasks)
+        await asyncio.gather(*tasks)
         return first, sorted(log), room
 
     first, log, room = asyncio.run(story())

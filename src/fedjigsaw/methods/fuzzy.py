@@ -154,6 +154,8 @@ class FuzzyCMeans(FederatedClusterer):
     def _warn_of_fewer(self, rows: Any, weights: Floats | None) -> None:
         """Warn also of centers that coincide."""
         super()._warn_of_fewer(rows, weights)
+        if rows is None:
+            return
         found = count_apart(self.model_.centers, *self._label(rows))
         if self.n_clusters_ == self.n_clusters and found < self.n_clusters:
             why = "the other centers coincide with these. A smaller m may tell them apart"
