@@ -110,16 +110,14 @@ from fedjigsaw.kernels.backends import SklearnBackend
 with one_thread():
     pass
 assert "sklearn" not in sys.modules
-class Spy(SklearnBackend):
-    def _estimator(self, *given, **options):
-        self.estimator = super()._estimator(*given, **options)
-        return self
-    def fit(self, X, sample_weight):
-        print({i["num_threads"] for i in threadpool_info() if i["user_api"] == "openmp"})
-        return self.estimator.fit(X)
+def told(self, *given, **options):
+    print({i["num_threads"] for i in threadpool_info() if i["user_api"] == "openmp"})
+    return fit(self, *given, **options)
 with one_thread():
+    from sklearn.cluster import KMeans
+    fit, KMeans.fit = KMeans.fit, told
     options = {"weights": None, "n_init": 1, "max_iter": 9, "tol": 0.0}
-    Spy().labels(np.eye(9), 2, rng=np.random.default_rng(0), **options)
+    SklearnBackend().labels(np.eye(9), 2, rng=np.random.default_rng(0), **options)
 with one_thread():
     print({i["num_threads"] for i in threadpool_info()})
 """
