@@ -472,7 +472,8 @@ def pulled_in(
 ) -> Floats:
     """Return rows of which fewer than `size` no longer are most of the sum of squares.
 
-    The same array is returned if they are less than this share of it.
+    Each of them is moved onto the outermost of the other rows in its direction from the middle. The
+    same array is returned if they are less than this share of the sum.
 
     Parameters
     ----------
@@ -482,7 +483,7 @@ def pulled_in(
     --------
     >>> rows = np.append(np.arange(40.0), 1e6)[:, None]
     >>> float(pulled_in(rows, 5).max())
-    40.0
+    39.0
     """
     columns = _several_values(rows) if columns is None else columns
     if len(rows) < FEWEST * size or not columns.any():
@@ -495,9 +496,11 @@ def pulled_in(
     far = squared > (top[gaps[0]] if len(gaps) else np.inf)
     if not far.any() or squared[far].sum() <= share * squared.sum():
         return rows
-    limits = np.sqrt(squared[~far].max() / squared[far])
-    moved = rows.copy()
-    moved[far] = np.where(columns, middle + limits[:, None] * offsets[far], rows[far])
+    moved, near = rows.copy(), np.flatnonzero(~far)
+    for i in np.flatnonzero(far):
+        # onto another row, not to a place between: that would depend on how far away it is
+        outermost = near[(offsets[near] @ (offsets[i] / np.sqrt(squared[i]))).argmax()]
+        moved[i] = np.where(columns, rows[outermost], rows[i])
     return moved
 
 
