@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from unittest.mock import patch
 
@@ -38,15 +38,15 @@ def small_clients(
         sets = [mixture(rng, n, d, k) for _ in range(many)]
         found: Found = {}
         works: dict[str, Callable[[], object]] = {
-            "compiled": partial(_search, found, "compiled", sets, k, "numba"),
-            "compiled_two": partial(_search, found, "compiled_two", sets, k, "numba", 2),
-            "sklearn": partial(_search, found, "sklearn", sets, k, "sklearn"),
+            "compiled": partial(_compiled, found, "compiled", sets, k, 1),
+            "compiled_two": partial(_compiled, found, "compiled_two", sets, k, 2),
+            "sklearn": partial(_library, found, "sklearn", sets, k),
         }
         if find_spec("sklearnex"):
-            works["intelex"] = partial(_intelex, found, sets, k)
+            works["intelex"] = partial(_library, found, "sklearnex", sets, k)
         if find_spec("faiss"):
             works["faiss"] = partial(_faiss, found, sets, k)
-        _search({}, "", sets[:2], k, "numba")  # compile, or load what was compiled
+        _compiled({}, "", sets[:2], k, 1)  # compile, or load what was compiled
         times = alternate(works, repeats)
         objectives = {name: sum(values) / sum(found["sklearn"]) for name, values in found.items()}
         yield {
@@ -62,23 +62,16 @@ def small_clients(
         }
 
 
-def _search(
-    found: Found, name: str, sets: list[Floats], k: int, backend: str, threads: int = 1
-) -> None:
+def _compiled(found: Found, name: str, sets: list[Floats], k: int, threads: int) -> None:
     problems = [Problem(X, k, np.random.default_rng(i)) for i, X in enumerate(sets)]
-    limit = nullcontext() if backend == "numba" else one_thread()
-    wanted = {"FEDJIGSAW_BACKEND": backend, "OMP_NUM_THREADS": str(threads)}
-    with patch.dict(os.environ, wanted), limit:
+    with patch.dict(os.environ, FEDJIGSAW_BACKEND="numba", OMP_NUM_THREADS=str(threads)):
         found[name] = [solution.inertia for solution in kmeans_many(problems)]
 
 
-def _intelex(found: Found, sets: list[Floats], k: int) -> None:
-    from sklearnex.cluster import KMeans
-
+def _library(found: Found, name: str, sets: list[Floats], k: int) -> None:
+    kmeans = partial(import_module(f"{name}.cluster").KMeans, k, n_init=10)
     with one_thread():
-        found["intelex"] = [
-            KMeans(k, n_init=10, random_state=i).fit(X).inertia_ for i, X in enumerate(sets)
-        ]
+        found[name] = [kmeans(random_state=i).fit(X).inertia_ for i, X in enumerate(sets)]
 
 
 def _faiss(found: Found, sets: list[Floats], k: int) -> None:

@@ -41,7 +41,7 @@ def trace(method):
 
 @pytest.mark.parametrize(
     ("method", "functions", "modules", "depth"),
-    [(Jigsaw(4, random_state=0), 240, 36, 22), (FeCA(4, random_state=0), 170, 29, 16)],
+    [(Jigsaw(4, random_state=0), 205, 30, 21), (FeCA(4, random_state=0), 145, 24, 16)],
     ids=["Jigsaw", "FeCA"],
 )
 def test_it_is_short(method, functions, modules, depth):
