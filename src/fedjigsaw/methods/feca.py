@@ -1,6 +1,7 @@
 r"""FeCA, the method of the paper "Jigsaw Game: Federated Clustering" (Xu et al., 2024).
 
-The five algorithms of the paper stand here, line by line:
+The five algorithms of the paper stand here, but for Lloyd's algorithm and the extents r', which
+k-means has computed before (:mod:`fedjigsaw.kernels.kmeans`):
 
 1. FeCA: :meth:`FeCA.summaries_of` is the loop over clients, and :meth:`FeCA.aggregate` the server;
 2. ClientUpdate: :func:`client_update`;
@@ -8,8 +9,9 @@ The five algorithms of the paper stand here, line by line:
 4. RadiusAssign (empirical): :func:`radius_assign`;
 5. ServerAggregation: :func:`server_aggregation`.
 
-They run for up to `MANY` centers. Beyond, the same bits come from
-:mod:`fedjigsaw.kernels.local_solutions`, which works on many clients and many centers at once.
+They run for up to `MANY` centers. Beyond, twins with the same bits replace Algorithms 2 and 4 and
+lines 2 to 8 of Algorithm 5: :mod:`fedjigsaw.kernels.local_solutions` works on many clients and many
+centers at once.
 
 Symbols: client m holds the rows :math:`D^{(m)}`. Cluster i of it holds the rows
 :math:`D^{(m)}_i`, and has the center :math:`c_i`, the number of rows :math:`n_i`, the objective
@@ -46,17 +48,20 @@ MAX_CENTERS = 5_000  # of a client that is not trusted: they are compared pair b
 def client_update(local: Solution) -> Solution:
     r"""Remove one-fit-many centers: Algorithm 2 (ClientUpdate) of the paper, from line 3 on.
 
-    Line 2, Lloyd's algorithm, gave `local`: the best of `n_init` starts of k-means++ (the paper has
-    one start of Lloyd's algorithm).
+    Line 2, Lloyd's algorithm, gave `local`: the best of `n_init` starts of k-means++. The paper
+    says neither how Lloyd's algorithm starts nor how often.
 
     Differences from the paper:
 
-    - The standard deviation of a cluster is :math:`\sqrt{G_i / n_i}`, in all directions together.
+    - The standard deviation of a cluster is :math:`\sqrt{G_i / n_i}`, the root mean square distance
+      of its rows to the center. Algorithm 2 has no formula for it; the proof in the appendix speaks
+      of the standard deviation of the *distances* to the center, which is another number.
     - The merged objective follows from the statistics of both clusters, without their rows; see
       :func:`~fedjigsaw.kernels.local_solutions.merged_sse`. The merged cluster is used for this
       comparison only, as in the paper.
-    - The loop ends where two centers are left: the closest pair would be all there is.
-    - Of equal candidates, the first one is taken.
+    - The loop ends where two centers are left. So does the paper's, unless both coincide: i is one
+      of the closest pair then. A single center has no pair.
+    - Of equal candidates, the first one in the order of `local.centers` is taken.
 
     Returns
     -------
@@ -116,15 +121,17 @@ def radius_assign(local: Solution) -> Floats:
 def radius_assign_theoretical(local: Solution) -> Floats:
     r"""Return the same radius for all centers: Algorithm 3 (RadiusAssign, theoretical).
 
-    A center and the nearest one to it, whose clusters overlap (:math:`r'_i + r'_j > d_{ij}`), are
-    both discarded, as many-fit-one. Half the smallest distance among the others is the radius of
-    *all* centers.
+    A center and the nearest one to it are both discarded, as many-fit-one, if the balls of radius
+    r' around them overlap (:math:`r'_i + r'_j > d_{ij}`). Half the smallest distance among the
+    others is the radius of *all* centers.
 
-    Differences from the paper, which leaves these questions open:
+    What the paper leaves open:
 
-    - Centers are examined by their distance to the nearest other one, the closest first, then by
-      their coordinates, so that their order does not matter.
-    - A center that was discarded is neither examined nor the nearest one of another.
+    - Centers are examined by their distance to the nearest other one before any was discarded, the
+      closest first. Ties, also for the nearest one, go to the smaller coordinates, so that the
+      order of centers does not matter.
+    - A center that was discarded is neither examined nor the nearest one of another: so lines 4 to
+      7 read literally, where the set shrinks while the loop runs. A last one is not examined.
     - Where fewer than two centers are left, the empirical radii are returned.
 
     Examples
@@ -153,6 +160,8 @@ def radius_assign_theoretical(local: Solution) -> Floats:
 def server_aggregation(k: int, C: Floats, R: Floats) -> Floats:
     r"""Return the means of the k largest groups of centers: Algorithm 5 (ServerAggregation).
 
+    Lines 2 to 8 are :func:`groups_within_radii`.
+
     The center :math:`c_i` with the largest radius forms a group with all centers within
     :math:`r_i` of it; the group is taken out, and so on until no center is left.
 
@@ -161,7 +170,8 @@ def server_aggregation(k: int, C: Floats, R: Floats) -> Floats:
     - A center is picked among those that are left. The paper does not say that the others leave R.
     - Of equal radii, the center comes first whose coordinates are smaller, so that the order of
       clients does not matter. Of groups of one size, that of the larger radius comes first.
-    - If there are fewer than k groups, all are returned.
+    - If there are fewer than k groups, all are returned. Line 9 does not say so, the paper's
+      appendix does.
     - A warning says if groups were chosen among single centers of radius 0, which no number ranks.
 
     Examples
@@ -206,7 +216,7 @@ def _warn_of_arbitrary_groups(groups: Sequence[Ints], R: Floats, k: int) -> None
         number = "one" if chosen == 1 else f"{chosen}"
         warn(
             f"{clusters} {number} of {chosen + others} centers of radius 0, chosen arbitrarily: "
-            "local clusters of a single row cannot be grouped. Use fewer local clusters, or "
+            "local clusters of a single row gather no others. Use fewer local clusters, or "
             "Jigsaw with counts.",
             FewerClustersWarning,
         )
@@ -223,10 +233,13 @@ class FeCA(LocalSearch):
     sends both. The server groups all received centers by those radii and returns the means of the k
     largest groups (:func:`server_aggregation`).
 
-    Differences from the paper: clients may look for another number of clusters than k
-    (`n_local_clusters`), and a guard may merge clusters before they leave.
+    Beyond Algorithm 1: clients may look for another number of clusters than k (`n_local_clusters`,
+    which the paper's appendix varies, too), rows may have weights, and a guard may merge clusters
+    before they leave. A client also sends how many rows it has, and how many clusters its guard
+    merged. Neither affects a center.
 
-    A local cluster of one row has the radius 0, so that nothing is grouped with it. Where clients
+    A local cluster of one row has the radius 0: it gathers no other center, though a larger circle
+    may take it in. Where clients
     have hardly more rows than local clusters, centers are therefore chosen arbitrarily, with a
     :class:`~fedjigsaw.errors.FewerClustersWarning`: use fewer `n_local_clusters`, or
     :class:`~fedjigsaw.Jigsaw`.
@@ -307,7 +320,7 @@ class FeCA(LocalSearch):
     def summaries_of(
         self, data: Sequence[Floats], found: Sequence[Solution], broadcasts: Sequence[Broadcast]
     ) -> list[Summary]:
-        """Return refined centers and their radii of each client: Algorithm 1, lines 2 to 5."""
+        """Return refined centers and their radii of each client: Algorithm 1, lines 3 and 4."""
         many = sum(len(local.centers) for local in found) > MANY
         if many:
             refined = refine_many(found, drop=self.refine)
@@ -323,7 +336,11 @@ class FeCA(LocalSearch):
     def aggregate(
         self, summaries: Sequence[Summary], broadcast: Broadcast, rng: np.random.Generator
     ) -> Model:
-        """Return the means of the largest groups of centers: Algorithm 1, lines 6 to 9."""
+        """Return the means of the largest groups of centers: Algorithm 1, lines 6 to 9.
+
+        Beside the paper, the model notes how many rows each client has, and how many of its centers
+        are nearest to each center of the model, those of discarded groups included.
+        """
         C, R = _union(summaries)
         centers = server_aggregation(int(self.n_clusters), C, R)
         owners = np.repeat(np.arange(len(summaries)), [len(s.centers) for s in summaries])
