@@ -54,7 +54,7 @@ from fedjigsaw.errors import (
 from fedjigsaw.kernels.backends import Backend
 from fedjigsaw.kernels.kmeans import count_distinct, nearest_centers
 from fedjigsaw.kernels.matching import pairwise_distances
-from fedjigsaw.messages import FIELDS, REGION, Broadcast, Model, Summary, Transcript
+from fedjigsaw.messages import FIELDS, REGION, REGION_HEAD, Broadcast, Model, Summary, Transcript
 from fedjigsaw.number.shapes import label_rows, labels_of_local_centers
 from fedjigsaw.parameters import (
     Rule,
@@ -287,7 +287,9 @@ class FederatedClusterer(
                 f"Client {summary.client!r} sent no centers, which {type(self).__name__} needs."
             )
         allowed = self.answer_tensors(broadcast)
-        own = {name for name in summary.tensors if not name.startswith(REGION)}
+        own = set(summary.tensors)
+        if REGION_HEAD in own:  # of a region, which is checked where it is taken apart
+            own = {name for name in own if not name.startswith(REGION)}
         strange = () if allowed is None else sorted(own - allowed)
         if strange:
             raise MessageError(

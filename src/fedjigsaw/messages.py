@@ -37,6 +37,7 @@ OF_SITES = {
 }
 TOO_FEW = "too_few_support"  # tensor of a model: there if more than `liars` sites hold own groups
 REGION = "region."  # tensors of a summary that tell of the sites of a region
+REGION_HEAD = f"{REGION}head"  # its sites, as a JSON text
 N_SITES = f"{REGION}sites"  # number of sites whose centers a region merged
 # tensors of a summary that a guard reads; the first two never leave
 LABELS = "labels"  # cluster of each row, -1 for none

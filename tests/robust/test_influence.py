@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from fedjigsaw import FederatedClusterer, Jigsaw, Summary
 from fedjigsaw.errors import MessageError
 from fedjigsaw.messages import LONE_SITES, Model
 from fedjigsaw.methods._fitted import site_tensors
@@ -67,3 +68,34 @@ def test_a_foreign_model(changes):
 def test_lone_clusters_of_nobody(sites):
     with pytest.raises(MessageError, match=LONE_SITES):
         lone_clients(model(**{LONE_SITES: np.array(sites)}), SITES)
+
+
+class Own(FederatedClusterer):
+    """A method with a parameter of a name that the screen knows, and no more."""
+
+    sends = ("counts",)
+
+    def __init__(self, n_clusters=8, *, liars=0, random_state=None):
+        super().__init__(n_clusters, random_state=random_state)
+        self.liars = liars
+
+    def summarize(self, X, broadcast, rng):
+        return Summary(len(X), X.mean(axis=0, keepdims=True), counts=[len(X)])
+
+    def aggregate(self, summaries, broadcast, rng):
+        return self.make_model(np.concatenate([summary.centers for summary in summaries])[:1])
+
+    def describe(self):
+        return "mine"
+
+
+def test_an_own_method_with_a_parameter_liars_is_not_screened():
+    assert Own(1).fit(np.eye(4), clients=[0, 0, 1, 1]).sites_ == []
+
+
+def test_reports_are_of_the_fit_whatever_was_set_since():
+    rng = np.random.default_rng(0)
+    X, clients = rng.normal(size=(90, 2)) + 9 * rng.integers(3, size=(90, 1)), np.arange(90) % 3
+    fitted = Jigsaw(3, random_state=0).fit(X, clients=clients)
+    before = fitted.sites_
+    assert fitted.set_params(n_clusters="auto", max_iter=0).sites_ == before

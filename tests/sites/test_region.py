@@ -401,3 +401,15 @@ class TestLies:
         plain = {"s4": site("s4", 4), "s5": site("s5", 5)}
         honest = sites.aggregate({"n": north, **plain}, K)
         assert encode(sites.aggregate({"n": lie, **plain}, K)) == encode(honest)
+
+
+@pytest.mark.parametrize("forged", [np.zeros(0), np.array([-7.0]), np.array([1000.0])])
+def test_a_site_that_claims_to_be_many_is_refused(forged):
+    files = some_sites(3, privacy=Privacy(10.0, bounds=BOUNDS, cells="shared", insecure_seed=1))
+    summary = files["s0"].summary
+    files["s0"] = replace(
+        files["s0"], summary=replace(summary, tensors={**summary.tensors, "region.sites": forged})
+    )
+    with pytest.raises(MessageError, match=r"region\.sites"):
+        sites.aggregate(files, K)
+    assert len(sites.aggregate(files, K, min_sites=2).clients) == 2

@@ -21,10 +21,10 @@ import numpy as np
 
 from fedjigsaw.errors import DataError, FedJigsawError, MessageError, invalid
 from fedjigsaw.messages import N_SITES, REGION, Model, Summary
+from fedjigsaw.messages import REGION_HEAD as HEAD
 from fedjigsaw.parameters import is_integer
 from fedjigsaw.validation import MAX_COUNT, check_name, repeated
 
-HEAD = f"{REGION}head"
 MODEL = f"{REGION}model."
 MAX_HEAD = 2**22  # characters: 20,000 sites with long names
 FIELDS = ("radii", "counts", "sse")

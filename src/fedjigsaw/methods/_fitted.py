@@ -76,14 +76,19 @@ class ClusterFindings:
     @property
     def objective_(self) -> float:
         """Objective of all rows, as the server knows it from the summaries."""
-        check_is_fitted(self)
-        return float(self.model_.tensors["objective"][0])
+        return self._number("objective")
 
     @property
     def skew_(self) -> float:
         """Mutual information of client and cluster, in bits: 0 if all clients are alike."""
+        return self._number("skew")
+
+    def _number(self, name: str) -> float:
         check_is_fitted(self)
-        return float(self.model_.tensors["skew"][0])
+        found = self.model_.tensors.get(name)
+        if found is None or found.shape != (1,):
+            raise AttributeError(f"The model has no {name}_")
+        return float(found[0])
 
 
 def site_tensors(rows: ArrayLike, table: Floats) -> dict[str, np.ndarray]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -68,7 +68,9 @@ class SiteFindings:
         """What is known about each client: rows, clusters, influence, and what is strange."""
         clients, model = self._clients, self.model_
         if self._file is None:
-            model = with_influences(self, self.summaries_, model)
+            fitted = cast(Any, self).from_settings(dict(model.params))  # they may have changed
+            fitted.backend = cast(Any, self).backend
+            model = with_influences(fitted, self.summaries_, model)
         return site_reports(model, clients) or []
 
     @property
@@ -133,7 +135,7 @@ def lone_clients(model: Model, clients: Sequence[str]) -> list[str]:
 
 def with_influences(method: Any, summaries: Sequence[Summary], model: Model) -> Model:
     """Return a model with the influence of each client, unless noise or rounds hide it."""
-    hidden = model.n_lone or not hasattr(method, "liars") or method.n_rounds > 1
+    hidden = model.n_lone or not hasattr(method, "vouch") or method.n_rounds > 1
     if hidden or any(map(has_cells, summaries)):
         return model
     found = influences(method, receive(summaries), model.centers)

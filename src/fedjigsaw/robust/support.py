@@ -32,8 +32,16 @@ from fedjigsaw.kernels.solver import solve
 from fedjigsaw.messages import LONE_SITES, MAX_RATIO, TOO_FEW, Broadcast, Model, Summary
 from fedjigsaw.number.cells import sends_cells
 from fedjigsaw.privacy.summaries import has_cells
-from fedjigsaw.robust.influence import HEAVY, LIMITED, OUTSIDE, ROWS, UNSUPPORTED, reason_of
+from fedjigsaw.robust.influence import (
+    HEAVY,
+    LIMITED,
+    OUTSIDE,
+    ROWS,
+    UNSUPPORTED,
+    reason_of,
+)
 
+READ = ("liars", "vouch", "describe", "max_iter")  # of a method; without them, nothing is screened
 FEWEST = 4  # sites from which on one can be called strange
 REACH = 2.0  # spreads within which another site's center supports a center,
 REACH_OF_SUSPECT = 1.4  # and within which it supports one of a suspect; own spreads, to touch
@@ -108,7 +116,7 @@ def aggregate(
     """
     earlier = broadcast.model
     model: Model
-    takes_part = hasattr(method, "liars") and hasattr(method, "describe")
+    takes_part = all(hasattr(method, name) for name in READ)
     takes_part = takes_part and not any(map(has_cells, summaries))
     if not takes_part or earlier is not None or not (method.liars or method.for_reports):
         model = method.aggregate(summaries, broadcast, rng)
