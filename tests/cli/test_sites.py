@@ -295,7 +295,9 @@ class TestJigsaw:
     def test_k_is_found_and_shown(self, made, run, tmp_path):
         run("aggregate", *made, "-o", tmp_path / "model", "-k", "auto", "-p", "max_clusters=25")
         model = formats.load(tmp_path / "model", ModelFile)
-        assert model.model.tensors["support_points"].sum() == model.n_samples == 1500
+        assert model.n_samples == 1500
+        total = model.model.tensors["support_points"].sum()
+        assert total == pytest.approx(1500, abs=7)  # each of 15 is rounded
         text = run("inspect", tmp_path / "model").stdout
         assert "Number of clusters: 15 clusters (confidence 0." in text
         points, clients = (model.model.tensors[f"support_{n}"][0] for n in ("points", "clients"))

@@ -151,7 +151,7 @@ class SklearnBackend:
         elif not all(part.flags.writeable for part in (rows.data, rows.indices, rows.indptr)):
             rows = rows.copy()  # those of worker processes are mapped from a file
         estimator = KMeans(
-            n_clusters,
+            n_clusters if init is None else len(init),
             init="k-means++" if init is None else init - mean,
             n_init=n_init if init is None else 1,
             max_iter=max_iter,
