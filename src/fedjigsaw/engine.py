@@ -273,7 +273,7 @@ class Client:
         """Return the same client with rows as its method computes with them."""
         data = self.data
         if self._n_converted:
-            weighted, owner = self._takes_weights, type(self.method).__name__
+            weighted, owner = self.method.takes_weights, type(self.method).__name__
             data = ready(data, weighted=weighted, owner=owner)
         if not type(self.method).__module__.startswith("fedjigsaw."):
             data = read_only(data)  # methods of the package do not change rows
@@ -285,15 +285,11 @@ class Client:
     def _n_converted(self) -> int:
         if is_plain(self.data) or not self._has_rows:
             return 0
-        return n_converted(self.data, weighted=self._takes_weights)
+        return n_converted(self.data, weighted=self.method.takes_weights)
 
     @property
     def _has_rows(self) -> bool:
-        return getattr(self.method, "data_kind", "rows") == "rows"
-
-    @property
-    def _takes_weights(self) -> bool:
-        return getattr(self.method, "takes_weights", False)
+        return self.method.data_kind == "rows"
 
     def leaving(self, summary: Summary) -> Summary:
         """Return what may leave of what the method made, with the client's name."""

@@ -875,7 +875,9 @@ class FederatedClusterer(
         MessageError
             If it is not a model, or is one of another method.
         """
-        file = read_model(check_path(path, f"{cls.__name__}.load"))
+        from fedjigsaw.io import formats
+
+        file = formats.load(check_path(path, f"{cls.__name__}.load"), formats.ModelFile)
         if file.model.method != cls.method:
             raise MessageError(
                 f"{path} is a model of method {file.model.method!r}, not of {cls.__name__}. "
@@ -946,13 +948,6 @@ class FederatedClusterer(
         shown: Any = BaseEstimator._get_fitted_attr_html(stored, doc_link)
         shown.estimator_class = type(self)  # for the documentation of each attribute
         return shown
-
-
-def read_model(path: Path) -> "ModelFile":
-    """Read a model file."""
-    from fedjigsaw.io import formats
-
-    return formats.load(path, formats.ModelFile)
 
 
 def unnamed(n_columns: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ servers, hours), Python compiles and commands parse.
 
 import contextlib
 import io
+import pkgutil
 import re
 import runpy
 import shlex
@@ -273,3 +274,21 @@ def test_the_python_of_deepfeca_prints_what_it_says(capsys):
     (code,) = blocks(page("docs/deepfeca.md"), "python")
     exec(compile(code, "docs/deepfeca.md", "exec"), {"__name__": "page"})
     assert re.findall(r"^print\(.*\)  # (.*)$", code, re.M) == capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "docs/api").glob("*.rst")))
+def test_names_on_pages_of_the_api_exist(name):
+    text = (ROOT / "docs/api" / name).read_text()
+    if "torch" in text or "fedjigsaw.deep" in text:
+        pytest.importorskip("torch")
+    modules = [
+        "fedjigsaw",
+        *re.findall(r"^\.\. (?:auto|current)module:: (\S+)", text, re.MULTILINE),
+    ]
+    for wanted in re.findall(r"^   ([A-Za-z_][\w.]*)$", text, re.MULTILINE):
+        for module in modules:
+            with contextlib.suppress(ImportError, AttributeError):
+                pkgutil.resolve_name(f"{module}.{wanted}")
+                break
+        else:
+            pytest.fail(wanted)
